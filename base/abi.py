@@ -412,12 +412,10 @@ class Riscv64State:  # struct riscv64_state
 # emulator/layout_s390x.h
 class S390xState:  # struct s390x_state
     SIZE, __slots__ = 1216, ()
-    r, v, a, others1, others2, fpc, cc_op = 0, 128, 640, 704, 752, 756, 760
-    others3, others4, mask, addr, others5, executed = 764, 776, 784, 792, 800, 824
-    others6, prefix, pgm_code, pgm_length, svc_number = 832, 840, 848, 852, 856
-    svc_length, per_address, per_code, cr, others7 = 860, 864, 872, 880, 1008
-    board, others8, breaking_event, others9, others10 = 1032, 1040, 1056, 1064, 1184
-    number, id, others11, engine = 1188, 1192, 1200, 1208
+    r, v, a, fpc, cc_op, mask, addr, executed = 0, 128, 640, 756, 760, 784, 792, 824
+    prefix, pgm_code, pgm_length, svc_number, svc_length = 840, 848, 852, 856, 860
+    per_address, per_code, cr, board, breaking_event = 864, 872, 880, 1032, 1056
+    number, id, engine = 1188, 1192, 1208
 
 
 # emulator/layout_ppc64.h
@@ -425,11 +423,9 @@ class Ppc64State:  # struct ppc64_state
     SIZE, __slots__ = 80040, ()
     gpr, gprh, lr, ctr, crf, cfar, xer, so = 0, 256, 512, 520, 528, 560, 568, 576
     ov, ca, ov32, ca32, reserve_addr, reserve_value = 584, 592, 600, 608, 616, 624
-    msr, board, tgpr, nip, others1, need_flush = 640, 648, 656, 680, 688, 2836
-    spr, access, floats, others2, msr_mask = 2840, 11032, 76568, 77656, 77680
-    others3, error_code, others4, hflags = 77688, 77728, 77732, 78616
-    hflags_more, code_mode, data_mode, others5 = 78624, 78632, 78636, 78640
-    engine = 80032
+    msr, board, tgpr, nip, need_flush, spr = 640, 648, 656, 680, 2836, 2840
+    access, floats, msr_mask, error_code, hflags = 11032, 76568, 77680, 77728, 78616
+    hflags_more, code_mode, data_mode, engine = 78624, 78632, 78636, 80032
 
 
 # emulator/layout_mips64.h
@@ -439,14 +435,11 @@ MIPS64_TLB_SIZE = 5120
 
 class Mips64State:  # struct mips64_state
     SIZE, __slots__ = 16120, ()
-    gpr, pc, hi, lo, others1, fpr, others2 = 0, 256, 264, 296, 328, 824, 1336
-    fcr31, others3, context, others4, wired = 1352, 1356, 1480, 1488, 1552
-    others5, hwrena, badvaddr, others6, entryhi = 1556, 1600, 1608, 1616, 1656
-    others7, compare, status, others8, cause, epc = 1664, 1672, 1676, 1680, 1692, 1696
-    id, ebase, others9, coherence, config, others10 = 1704, 1712, 1720, 1728, 1736, 1756
-    reserved, others11, error_code, hflags, others12 = 1920, 1928, 15936, 15940, 15944
-    others13, tlb, others14, board, others15 = 15992, 16000, 16008, 16016, 16024
-    engine = 16112
+    gpr, pc, hi, lo, fpr, fcr31, context = 0, 256, 264, 296, 824, 1352, 1480
+    wired, hwrena, badvaddr, entryhi, compare = 1552, 1600, 1608, 1656, 1672
+    status, cause, epc, id, ebase, coherence = 1676, 1692, 1696, 1704, 1712, 1728
+    config, reserved, error_code, hflags, tlb = 1736, 1920, 15936, 15940, 16000
+    board, engine = 16016, 16112
 
 
 # emulator/stops.h

@@ -1,53 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-#include <stdint.h>
+#include "field_at.h"
 
 /* The state of a ppc64 processor (CPUPPCState) of libunicorn 2.1.4, as far as is known. */
 struct ppc64_state {
-	uint64_t gpr[32];
-	uint64_t gprh[32];
-	uint64_t lr;
-	uint64_t ctr;
-	uint32_t crf[8];
-	uint64_t cfar;
-	uint64_t xer; /* without the three bits that follow */
-	uint64_t so;
-	uint64_t ov;
-	uint64_t ca;
-	uint64_t ov32;
-	uint64_t ca32;
-	uint64_t reserve_addr; /* the address that larx has reserved, or NEVER */
-	uint64_t reserve_value[2];
-	uint64_t msr;
-	uint64_t board; /* tgpr[0], which only the 602 has: the board's address here */
-	uint64_t tgpr[3];
-	uint64_t nip;
-	uint8_t others1[0x864];
-	uint32_t need_flush; /* set by tlbie, for a later flush */
-	uint64_t spr[1024];
-	uint64_t access[1024][8]; /* functions: read and write for programs, kernel, hypervisor */
-	uint64_t floats[136];     /* registers of floating point and vectors, and their status */
-	uint64_t others2[3];
-	uint64_t msr_mask;
-	uint64_t others3[5];
-	uint32_t error_code;
-	uint8_t others4[0x374];
-	uint64_t hflags; /* bits of MSR that translated code depends on */
-	uint64_t hflags_more;
-	uint32_t code_mode; /* for which addresses are translated */
-	uint32_t data_mode;
-	uint8_t others5[0x570];
-	uint64_t engine; /* the pointer to the engine */
+	union {
+		FIELD_AT(0x0, uint64_t gpr[32]);
+		FIELD_AT(0x100, uint64_t gprh[32]);
+		FIELD_AT(0x200, uint64_t lr);
+		FIELD_AT(0x208, uint64_t ctr);
+		FIELD_AT(0x210, uint32_t crf[8]);
+		FIELD_AT(0x230, uint64_t cfar);
+		FIELD_AT(0x238, uint64_t xer); /* without the three bits that follow */
+		FIELD_AT(0x240, uint64_t so);
+		FIELD_AT(0x248, uint64_t ov);
+		FIELD_AT(0x250, uint64_t ca);
+		FIELD_AT(0x258, uint64_t ov32);
+		FIELD_AT(0x260, uint64_t ca32);
+		/* the address that larx has reserved, or NEVER */
+		FIELD_AT(0x268, uint64_t reserve_addr);
+		FIELD_AT(0x270, uint64_t reserve_value[2]);
+		FIELD_AT(0x280, uint64_t msr);
+		/* tgpr[0], which only the 602 has: the board's address here */
+		FIELD_AT(0x288, uint64_t board);
+		FIELD_AT(0x290, uint64_t tgpr[3]);
+		FIELD_AT(0x2a8, uint64_t nip);
+		FIELD_AT(0xb14, uint32_t need_flush); /* set by tlbie, for a later flush */
+		FIELD_AT(0xb18, uint64_t spr[1024]);
+		/* functions: read and write for programs, kernel, hypervisor */
+		FIELD_AT(0x2b18, uint64_t access[1024][8]);
+		/* registers of floating point and vectors, and their status */
+		FIELD_AT(0x12b18, uint64_t floats[136]);
+		FIELD_AT(0x12f70, uint64_t msr_mask);
+		FIELD_AT(0x12fa0, uint32_t error_code);
+		/* bits of MSR that translated code depends on */
+		FIELD_AT(0x13318, uint64_t hflags);
+		FIELD_AT(0x13320, uint64_t hflags_more);
+		FIELD_AT(0x13328, uint32_t code_mode); /* for which addresses are translated */
+		FIELD_AT(0x1332c, uint32_t data_mode);
+		FIELD_AT(0x138a0, uint64_t engine); /* the pointer to the engine */
+	};
 };
-
-_Static_assert(__builtin_offsetof(struct ppc64_state, lr) == 0x200, "lr");
-_Static_assert(__builtin_offsetof(struct ppc64_state, reserve_addr) == 0x268, "reserve_addr");
-_Static_assert(__builtin_offsetof(struct ppc64_state, msr) == 0x280, "msr");
-_Static_assert(__builtin_offsetof(struct ppc64_state, nip) == 0x2a8, "nip");
-_Static_assert(__builtin_offsetof(struct ppc64_state, need_flush) == 0xb14, "need_flush");
-_Static_assert(__builtin_offsetof(struct ppc64_state, access) == 0x2b18, "access");
-_Static_assert(__builtin_offsetof(struct ppc64_state, floats) == 0x12b18, "floats");
-_Static_assert(__builtin_offsetof(struct ppc64_state, msr_mask) == 0x12f70, "msr_mask");
-_Static_assert(__builtin_offsetof(struct ppc64_state, error_code) == 0x12fa0, "error_code");
-_Static_assert(__builtin_offsetof(struct ppc64_state, hflags) == 0x13318, "hflags");
-_Static_assert(__builtin_offsetof(struct ppc64_state, engine) == 0x138a0, "engine");

@@ -9,6 +9,8 @@
  * The agent itself spins at SCHED_IDLE. When it reaches agent_pause, nothing else can run on
  * its processor. If nothing can run on the others either, the board stops there.
  */
+#include <asm/unistd.h>
+
 #include "region.h"
 
 #ifdef __powerpc64__
@@ -67,7 +69,6 @@ struct clone_args {
 static u32 futexes[NR_SLOTS];
 static volatile long spinning; /* slot of the task that waits at agent_pause */
 
-#define SYS_clone3 435 /* from here on all architectures number calls alike */
 #define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
 #if defined(__x86_64__)
@@ -88,23 +89,32 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "mips64.h"
 #endif
 
-#ifdef SYS_open
-#define OPEN(path, flags) CALL(SYS_open, path, flags, 0)
-#define MKDIR(path, mode) CALL(SYS_mkdir, path, mode, 0)
-#define CHMOD(path, mode) CALL(SYS_chmod, path, mode, 0)
-#define DUP2(from, to) CALL(SYS_dup2, from, to, 0)
+#ifdef __NR_setresuid32 /* of numbers with all bits */
+#undef __NR_setresuid
+#undef __NR_setresgid
+#define __NR_setresuid __NR_setresuid32
+#define __NR_setresgid __NR_setresgid32
+#endif
+#ifdef __NR_open
+#define OPEN(path, flags) CALL(__NR_open, path, flags, 0)
+#define MKDIR(path, mode) CALL(__NR_mkdir, path, mode, 0)
+#define CHMOD(path, mode) CALL(__NR_chmod, path, mode, 0)
+#define DUP2(from, to) CALL(__NR_dup2, from, to, 0)
 #else
 #define AT_FDCWD (-100l)
-#define OPEN(path, flags) CALL(SYS_openat, AT_FDCWD, path, flags)
-#define MKDIR(path, mode) CALL(SYS_mkdirat, AT_FDCWD, path, mode)
-#define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
-#define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
+#define OPEN(path, flags) CALL(__NR_openat, AT_FDCWD, path, flags)
+#define MKDIR(path, mode) CALL(__NR_mkdirat, AT_FDCWD, path, mode)
+#define CHMOD(path, mode) CALL(__NR_fchmodat, AT_FDCWD, path, mode)
+#define DUP2(from, to) CALL(__NR_dup3, from, to, 0)
 #endif
 #ifndef RNDADDENTROPY
 #define RNDADDENTROPY 0x40085203
 #endif
-#ifndef MMAP
-#define MMAP(...) call(SYS_mmap, __VA_ARGS__)
+#ifdef __NR_mmap2 /* the offset in pages */
+#define MMAP(at, size, prot, flags, fd, offset) \
+	call(__NR_mmap2, at, size, prot, flags, fd, (offset) / PAGE)
+#elif !defined(MMAP)
+#define MMAP(...) call(__NR_mmap, __VA_ARGS__)
 #endif
 
 struct sigaction {
@@ -132,7 +142,7 @@ static void die(const char *why)
 	say(why);
 	say("\n");
 	for (;;)
-		CALL(SYS_exit, 1, 0, 0);
+		CALL(__NR_exit, 1, 0, 0);
 }
 
 static volatile struct agent_slot *slot_at(long number)
@@ -169,11 +179,11 @@ static void take_signals(void)
 	struct sigaction ignored = ACTION(SIG_IGN);
 	const long size = sizeof(ignored.mask);
 
-	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, size, 0, 0);
-	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, size, 0,
+	call(__NR_rt_sigaction, SIGUSR1, (long)&interrupts, 0, size, 0, 0);
+	call(__NR_rt_sigaction, SIGCHLD, (long)&ignored, 0, size, 0,
 	     0); /* no child becomes a zombie */
-	call(SYS_rt_sigaction, SIGPIPE, (long)&ignored, 0, size, 0, 0);
-	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, size, 0, 0);
+	call(__NR_rt_sigaction, SIGPIPE, (long)&ignored, 0, size, 0, 0);
+	call(__NR_rt_sigaction, SIGXFSZ, (long)&ignored, 0, size, 0, 0);
 }
 
 /* Become another user that may still choose the pids of children. */
@@ -184,11 +194,11 @@ static void become(u64 uid, u64 gid)
 	u32 sets[6] = { 0, 0, 0, high, high, 0 };
 
 	if (uid)
-		CALL(SYS_prctl, PR_SET_KEEPCAPS, 1, 0);
-	CALL(SYS_setresgid, gid, gid, gid);
-	CALL(SYS_setresuid, uid, uid, uid);
+		CALL(__NR_prctl, PR_SET_KEEPCAPS, 1, 0);
+	CALL(__NR_setresgid, gid, gid, gid);
+	CALL(__NR_setresuid, uid, uid, uid);
 	if (uid)
-		CALL(SYS_capset, &head, sets, 0);
+		CALL(__NR_capset, &head, sets, 0);
 }
 
 /* Let the agent run only if nothing else can. */
@@ -196,7 +206,7 @@ static void schedule_as(long policy)
 {
 	u32 priority = 0;
 
-	CALL(SYS_sched_setscheduler, 0, policy, &priority);
+	CALL(__NR_sched_setscheduler, 0, policy, &priority);
 }
 
 /*
@@ -207,7 +217,7 @@ static void spread(long me)
 {
 	u64 may = 0, one;
 
-	CALL(SYS_sched_getaffinity, 0, sizeof(may), &may);
+	CALL(__NR_sched_getaffinity, 0, sizeof(may), &may);
 	if (!(may & (may - 1)))
 		return;
 	for (one = may; me; me--) {
@@ -215,8 +225,8 @@ static void spread(long me)
 		one = one ? one : may;
 	}
 	one &= -one;
-	CALL(SYS_sched_setaffinity, 0, sizeof(one), &one);
-	CALL(SYS_sched_setaffinity, 0, sizeof(may), &may);
+	CALL(__NR_sched_setaffinity, 0, sizeof(one), &one);
+	CALL(__NR_sched_setaffinity, 0, sizeof(may), &may);
 }
 
 static void live(long me);
@@ -227,7 +237,7 @@ __attribute__((used, noreturn)) static void begin(long me)
 	volatile struct agent_slot *slot = slot_at(me);
 
 	if (slot->name[0])
-		CALL(SYS_prctl, PR_SET_NAME, slot->name, 0);
+		CALL(__NR_prctl, PR_SET_NAME, slot->name, 0);
 	if (slot->uid != KEEP_ID)
 		become(slot->uid, slot->gid);
 	spread(me);
@@ -255,7 +265,7 @@ static long fork(long me, long slot, u32 tid)
 	pid = clone_to(&how, slot);
 	if (!me) {
 		schedule_as(SCHED_IDLE);
-		CALL(SYS_sched_yield, 0, 0, 0);
+		CALL(__NR_sched_yield, 0, 0, 0);
 	}
 	return pid;
 }
@@ -271,7 +281,7 @@ static long give_back(u64 size)
 		at[i] = 1;
 	for (u64 i = 0; i < size; i += PAGE)
 		at[i] = 0;
-	return CALL(SYS_munmap, at, size, 0);
+	return CALL(__NR_munmap, at, size, 0);
 }
 
 static u64 argument(volatile struct agent_slot *slot, const volatile struct agent_op *op, int i)
@@ -342,7 +352,7 @@ static void wake(void)
 			u32 *futex = &futexes[64 * i + __builtin_ctzll(bits)];
 
 			++*(volatile u32 *)futex;
-			CALL(SYS_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE, 1);
+			CALL(__NR_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE, 1);
 		}
 	}
 }
@@ -370,7 +380,7 @@ static void live(long me)
 		}
 		if (me && control()->give_way) {
 			stop_spinning(me);
-			CALL(SYS_futex, &futexes[me], FUTEX_WAIT | FUTEX_PRIVATE, count);
+			CALL(__NR_futex, &futexes[me], FUTEX_WAIT | FUTEX_PRIVATE, count);
 			continue;
 		}
 		if (me) {
@@ -382,7 +392,7 @@ static void live(long me)
 				wake();
 			}
 			if (spinning || control()->others)
-				CALL(SYS_sched_yield, 0, 0, 0);
+				CALL(__NR_sched_yield, 0, 0, 0);
 			if (spinning)
 				who = PAUSE_YIELD;
 			else if (control()->news)
@@ -395,7 +405,7 @@ static void live(long me)
 static void mount(const char *type, const char *target)
 {
 	MKDIR(target, 0755);
-	call(SYS_mount, (long)type, (long)target, (long)type, 0, 0, 0);
+	call(__NR_mount, (long)type, (long)target, (long)type, 0, 0, 0);
 }
 
 /* Send the kernel's symbols to the host. */
@@ -404,9 +414,9 @@ static void send_symbols(void)
 	static char buffer[OWN_BUFFER];
 	long fd = OPEN("/proc/kallsyms", 0), size;
 
-	while ((size = CALL(SYS_read, fd, buffer, sizeof(buffer))) > 0)
+	while ((size = CALL(__NR_read, fd, buffer, sizeof(buffer))) > 0)
 		send(buffer, size);
-	CALL(SYS_close, fd, 0, 0);
+	CALL(__NR_close, fd, 0, 0);
 }
 
 /* Tasks get the pids of the host's processes, which go up to 4194304. */
@@ -415,8 +425,8 @@ static void raise_pid_max(void)
 	static const char most[] = "4194304\n";
 	long fd = OPEN("/proc/sys/kernel/pid_max", O_RDWR);
 
-	CALL(SYS_write, fd, most, sizeof(most) - 1);
-	CALL(SYS_close, fd, 0, 0);
+	CALL(__NR_write, fd, most, sizeof(most) - 1);
+	CALL(__NR_close, fd, 0, 0);
 }
 
 /* Seed the kernel's random numbers; it needs that to hash pointers, for example. */
@@ -428,8 +438,8 @@ static void seed(void)
 	} entropy = { 512, 64, "the same in each kernel that is made: nobody wants surprises" };
 	long fd = OPEN("/dev/urandom", O_RDWR);
 
-	CALL(SYS_ioctl, fd, RNDADDENTROPY, &entropy);
-	CALL(SYS_close, fd, 0, 0);
+	CALL(__NR_ioctl, fd, RNDADDENTROPY, &entropy);
+	CALL(__NR_close, fd, 0, 0);
 }
 
 __attribute__((used)) static void run(void)
@@ -450,7 +460,7 @@ __attribute__((used)) static void run(void)
 	if (fd < 0)
 		die("no /dev/mem");
 	DUP2(fd, MEM_FD);
-	CALL(SYS_close, fd, 0, 0);
+	CALL(__NR_close, fd, 0, 0);
 #endif
 	map(REGION_SIZE);
 	take_signals();
