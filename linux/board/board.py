@@ -130,8 +130,6 @@ class Board(EngineRegisters):
 
     def _replace(self, api: ctypes.Array[ctypes.c_void_p]) -> None:
         """Put the board's functions in the place of libunicorn's: replaced.c."""
-        if not hasattr(self._board, "board_replacements"):
-            return
         count, listed = ctypes.c_uint64(), self._board.board_replacements
         listed.restype = ctypes.POINTER(libunicorn.Replacement)
         rows = listed(ctypes.byref(count), api)[: count.value]

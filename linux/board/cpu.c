@@ -45,10 +45,28 @@ void select_cpu(struct board *b, u64 number)
 		b->turns++;
 	}
 	if (c->start != NEVER) {
+		uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 		start_cpu(b);
 		c->start = NEVER;
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 	}
+}
+
+/* Return the time for code that asks for it, which takes some. */
+u64 read_time(struct board *b)
+{
+	settle(b);
+	b->now += NS_PER_LOOK;
+	set_look(b);
+	return b->now;
+}
+
+/* An interrupt was sent to a processor, which runs next, as the sender mostly waits for an answer. */
+void notify(struct board *b, const struct cpu *c)
+{
+	if (c != this_cpu(b))
+		b->turn_end = settle(b);
+	set_due(b);
 }
 
 /* Start a processor at an address, or return false if it is not off. */

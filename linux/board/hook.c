@@ -39,6 +39,14 @@ bool hook_all(struct board *b)
 	return add_hook(b, 1, 0);
 }
 
+/* Have a function called with the number of each exception that libunicorn reports. */
+bool hook_exceptions(struct board *b, void (*function)(uc_engine, u32, void *))
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, function, b, 1, 0);
+}
+
 /*
  * Have the block at an address call on_block(), and drop what is translated of it. True: all code
  * has to go, as it is not known where that one is, or all blocks are hooked now.

@@ -53,7 +53,7 @@ bool is_woken(const struct board *b); /* by interrupts, when it has halted now *
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */
 bool deliver_interrupt(struct board *b, int number);
 u32 swap_flags(struct board *b, u32 flags); /* those that translations depend on; return them */
-void before_run(struct board *b);
+void before_run(struct board *b);           /* these two may be missing */
 void after_run(struct board *b);
 
 /* its interrupt controller */
@@ -61,7 +61,7 @@ bool pending(const struct cpu *c);
 void reset_cpu(struct cpu *c);
 
 /* its processors and devices */
-void start_cpu(struct board *b);
+void start_cpu(struct board *b); /* whose registers are those of a new one */
 void switch_context(struct board *b, struct cpu *from, struct cpu *to); /* of the engine */
 bool init_arch(struct board *b, const void *api);
 
@@ -85,6 +85,7 @@ bool map_hole(struct board *b, u64 begin, u64 end);
 bool hook_stores(struct board *b);
 bool hook_all(struct board *b);
 bool hook_block(struct board *b, u64 addr);
+bool hook_exceptions(struct board *b, void (*function)(uc_engine, u32, void *));
 
 /* own.c */
 bool hook_hidden(struct board *b);
@@ -105,6 +106,8 @@ bool interrupt_due(const struct board *b, const struct cpu *c);
 void set_look(struct board *b);
 void set_due(struct board *b);
 void select_cpu(struct board *b, u64 number);
+u64 read_time(struct board *b);
+void notify(struct board *b, const struct cpu *c);
 bool turn_on(struct board *b, struct cpu *c, u64 entry);
 void turn_off(struct board *b);
 bool others_can_run(const struct board *b);

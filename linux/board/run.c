@@ -211,6 +211,16 @@ static void left_at_last(struct board *b)
 		((struct texts *)(uintptr_t)b->texts)->memo_stop = 0;
 }
 
+__attribute__((weak)) void before_run(struct board *b)
+{
+	(void)b;
+}
+
+__attribute__((weak)) void after_run(struct board *b)
+{
+	(void)b;
+}
+
 /* Run libunicorn up to the next stop. */
 static u64 run_once(struct board *b)
 {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include "../../../emulator/layout_arm64.h"
-#include "../internal.h"
 #include "arch.h"
+
+#define ARCH_CPU struct arm64_cpu
+#define ARCH_DEVICES struct arm64_devices
+#include "../accessors.h"
 
 #define PSTATE_I 0x80
 
@@ -27,9 +30,6 @@ typedef u64 general_reg;
 
 #define FIELD(type, at) (*(type *)(uintptr_t)(at))
 
-_Static_assert(sizeof(struct arm64_cpu) <= NR_OWN * 8, "NR_OWN");
-_Static_assert(sizeof(struct arm64_devices) <= NR_DEVICES * 8, "NR_DEVICES");
-
 /* Functions of libunicorn that its interface lacks but its library exports. */
 struct arm64_api {
 	void (*do_interrupt)(void *cpu);
@@ -46,16 +46,6 @@ extern struct arm64_api arm64_api;
 static inline general_reg *general(const struct board *b)
 {
 	return &FIELD(general_reg, b->state + REGISTERS);
-}
-
-static inline struct arm64_cpu *own(const struct cpu *c)
-{
-	return (struct arm64_cpu *)(uintptr_t)c->own;
-}
-
-static inline struct arm64_devices *devices(const struct board *b)
-{
-	return (struct arm64_devices *)(uintptr_t)b->devices;
 }
 
 /* gic.c */

@@ -117,7 +117,6 @@ void start_cpu(struct board *b)
 {
 	const struct cpu *c = this_cpu(b);
 
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	FIELD(u64, b->state + ARM64_STATE_MPIDR) = MPIDR_VALID | b->current;
 	general(b)[0] = own(c)->context;
 	begin_at(b, c->start);

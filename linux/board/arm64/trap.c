@@ -32,14 +32,10 @@
 #define PT_REGS_STATUS 264
 #endif
 #define FROM_KERNEL(status) ((status) & 0xf) /* the mode */
+#define NR_MODES 12
+#define PAGE_SIZE 1024
+#define REGION (BITS == 32 ? REGION_BASE_32 : REGION_BASE)
 #include "../link_register.h"
-
-const u32 pause_size = 4;
-const u32 local_entry = 0;
-const u64 region_base = BITS == 32 ? REGION_BASE_32 : REGION_BASE;
-const u64 nowhere = 1;
-const u32 nr_modes = 12;
-const u32 page_size = 1024;
 
 #if BITS == 32
 /* The common part wants a place of 64 bits: behind r15 stands x0, which AArch32 does not use. */
@@ -121,16 +117,6 @@ bool deliver_interrupt(struct board *b, int number)
 	return true;
 }
 
-void before_run(struct board *b)
-{
-	(void)b;
-}
-
-void after_run(struct board *b)
-{
-	(void)b;
-}
-
 static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
 {
 	struct cpu *c = &b->cpus[number];
@@ -205,7 +191,5 @@ static void on_exception(uc_engine u, u32 kind, void *data)
 
 bool hook_traps(struct board *b)
 {
-	size_t hook;
-
-	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, on_exception, b, 1, 0);
+	return hook_exceptions(b, on_exception);
 }

@@ -65,7 +65,6 @@ int next_interrupt(struct board *b)
 
 void start_cpu(struct board *b)
 {
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	state(b)->ebase |= b->current;
 	state(b)->pc = this_cpu(b)->start;
 }
@@ -95,10 +94,8 @@ static u64 read_count(state_t *s)
 {
 	struct board *b = board_of(s);
 
-	settle(b);
-	b->now += NS_PER_LOOK;
+	read_time(b);
 	show_raised(b);
-	set_look(b);
 	return (int64_t)(int32_t)count(b);
 }
 
@@ -169,27 +166,6 @@ static void translate(void *cpu, void *block, int most)
 	original_translate(cpu, block, most < MAX_BLOCK ? most : MAX_BLOCK);
 }
 
-#define TAKE_TOO(name, function, original) { #name, (void *)(function), (void **)&(original) }
-
-static const struct replacement replacements[] = {
-	TAKE(helper_mfc0_count_mips64el, read_count),
-	TAKE(helper_mtc0_count_mips64el, set_count),
-	TAKE(helper_mtc0_compare_mips64el, set_compare),
-	TAKE(helper_rdhwr_cc_mips64el, read_count_in_program),
-	TAKE_TOO(helper_wait_mips64el, wait, original_wait),
-	TAKE(cpu_mips_get_random_mips64el, next_random),
-	TAKE(helper_cache_mips64el, use_cache),
-	TAKE_TOO(do_raise_exception_err_mips64el, raise_exception, original_raise),
-	TAKE_TOO(cpu_loop_exit_restore_mips64el, leave_block, original_leave),
-	TAKE_TOO(cpu_mips_store_status_mips64el, set_status, original_status),
-	TAKE_TOO(cpu_mips_store_cause_mips64el, set_cause, original_cause),
-	TAKE_TOO(mips_cpu_tlb_fill_mips64el, fill, original_fill),
-	TAKE_TOO(tlb_set_page_mips64el, set_page, original_set_page),
-	TAKE_TOO(gen_intermediate_code_mips64el, translate, original_translate),
-};
-
-REPLACEMENTS(replacements)
-
 /* ---- the console */
 static u64 read_port(uc_engine u, u64 offset, unsigned int size, void *data)
 {
@@ -221,3 +197,13 @@ bool init_arch(struct board *b, const void *api)
 	       map_hole(b, MIPS64_CONSOLE + page_size, MIPS64_MANAGERS) && map_managers(b) &&
 	       map_hole(b, MIPS64_GIC + MIPS64_GIC_SIZE, HOLE_END);
 }
+
+REPLACE(helper_mfc0_count_mips64el, read_count);
+REPLACE(helper_mtc0_count_mips64el, set_count);
+REPLACE(helper_mtc0_compare_mips64el, set_compare);
+REPLACE(helper_rdhwr_cc_mips64el, read_count_in_program);
+REPLACE_TOO(helper_wait_mips64el, wait, original_wait);
+REPLACE(helper_cache_mips64el, use_cache);
+REPLACE_TOO(cpu_mips_store_status_mips64el, set_status, original_status);
+REPLACE_TOO(cpu_mips_store_cause_mips64el, set_cause, original_cause);
+REPLACE_TOO(gen_intermediate_code_mips64el, translate, original_translate);

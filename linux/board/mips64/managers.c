@@ -87,7 +87,7 @@ static void command(struct board *b, struct cpu *c, u64 what)
 }
 
 /* Raise the line of each processor that something was sent to. It runs next, as the sender waits. */
-static void notify(struct board *b)
+static void raise_sent(struct board *b)
 {
 	for (u64 i = 0; i < b->nr_cpus; i++) {
 		struct mips64_cpu *o = own(&b->cpus[i]);
@@ -132,7 +132,7 @@ static void write_manager(uc_engine u, u64 at, unsigned int size, u64 value, voi
 		if (at >= GIC_RECEIVER && at < GIC_RECEIVERS_END && !(at & 31))
 			set_receivers(b, RECEIVERS(at), value);
 	}
-	notify(b);
+	raise_sent(b);
 }
 
 bool map_managers(struct board *b)

@@ -5,8 +5,6 @@
  */
 #include "mips64.h"
 
-#define FETCH 2 /* the kind of an access */
-#define CAN_EXECUTE 4
 #define SEGMENT_BITS 29
 #define SEGMENT_0 0x7fffffffcull /* unmapped, the first 512 MiB; and likewise, not cached */
 #define SEGMENT_1 0x7fffffffdull
@@ -18,12 +16,8 @@
 #define FRAME(entry) (((entry) >> 14 << 12) & 0xffffffffffffull)
 #define ONE_OF_RANDOM 1103515245u
 
-const u32 nr_modes = 4;
-const u32 page_size = 4096;
-
-bool (*original_fill)(void *processor, u64 addr, int size, int access, int mode, bool probe,
-		      uintptr_t from);
-void (*original_set_page)(void *processor, u64 addr, u64 at, int rights, int mode, u64 size);
+static fill_tlb *original_fill;
+static void (*original_set_page)(void *processor, u64 addr, u64 at, int rights, int mode, u64 size);
 
 static u64 entry_at(const struct board *b, u64 at)
 {
@@ -53,7 +47,7 @@ u64 board_walk(const struct board *b, u64 addr)
 }
 
 /* Return an entry of the TLB to replace, never the same one twice. libunicorn's are no part of its state. */
-u32 next_random(state_t *s)
+static u32 next_random(state_t *s)
 {
 	struct mips64_devices *d = devices(board_of(s));
 	u32 entry;
@@ -70,7 +64,7 @@ u32 next_random(state_t *s)
  * Programs may execute whatever they may read, so that libunicorn would check all stores to such pages.
  * A page that is only data is no code, so that stores to it are soon fast.
  */
-bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintptr_t from)
+static bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintptr_t from)
 {
 	struct board *b = board_of(AT(state_t *, cpu, STATE));
 
@@ -79,7 +73,7 @@ bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintp
 	return original_fill(cpu, addr, size, access, mode, probe, from);
 }
 
-void set_page(void *cpu, u64 addr, u64 at, int rights, int mode, u64 size)
+static void set_page(void *cpu, u64 addr, u64 at, int rights, int mode, u64 size)
 {
 	struct board *b = board_of(AT(state_t *, cpu, STATE));
 
@@ -87,3 +81,7 @@ void set_page(void *cpu, u64 addr, u64 at, int rights, int mode, u64 size)
 		rights &= ~CAN_EXECUTE;
 	original_set_page(cpu, addr, at, rights, mode, size);
 }
+
+REPLACE(cpu_mips_get_random_mips64el, next_random);
+REPLACE_TOO(mips_cpu_tlb_fill_mips64el, fill, original_fill);
+REPLACE_TOO(tlb_set_page_mips64el, set_page, original_set_page);

@@ -11,6 +11,8 @@
 #define PT_REGS_STATUS 256
 #define FROM_KERNEL(status) (!((status) & STATUS_MODE))
 #define NOT_AHEAD 0x87f800 /* a block begins in a delay slot: the branch's target is in the state */
+#define NOWHERE 0 /* libunicorn translates any other one, and raises exceptions for it */
+#define REGION REGION_LOWEST
 #include "../link_register.h"
 #define PC pc
 #define LINK gpr[31]
@@ -22,13 +24,8 @@
 #define INSN_SIZE 4
 #define AGENT_SAYS 0x7c00003fu /* address and size of what the agent says */
 
-const u32 pause_size = INSN_SIZE;
-const u32 local_entry = 0;
-const u64 region_base = REGION_LOWEST;
-const u64 nowhere = 0; /* libunicorn translates any other one, and raises exceptions for it */
-
-void (*original_raise)(state_t *s, u32 exception, int error, uintptr_t from);
-void (*original_leave)(void *processor, uintptr_t from);
+static void (*original_raise)(state_t *s, u32 exception, int error, uintptr_t from);
+static void (*original_leave)(void *processor, uintptr_t from);
 
 bool takes_interrupts(const struct board *b)
 {
@@ -46,16 +43,6 @@ bool deliver_interrupt(struct board *b, int number)
 {
 	enter(b, number, 0);
 	return true;
-}
-
-void before_run(struct board *b)
-{
-	(void)b;
-}
-
-void after_run(struct board *b)
-{
-	(void)b;
 }
 
 /* Leave libunicorn from within an instruction, which does not return. */
@@ -111,7 +98,7 @@ void raise_exception(state_t *s, u32 exception, int error, uintptr_t from)
 }
 
 /* ll and sc, which translate addresses themselves, leave by it with the exception set. */
-void leave_block(void *cpu, uintptr_t from)
+static void leave_block(void *cpu, uintptr_t from)
 {
 	state_t *s = AT(state_t *, cpu, STATE);
 	u32 exception = AT(u32, cpu, EXCEPTION);
@@ -121,3 +108,6 @@ void leave_block(void *cpu, uintptr_t from)
 	original_leave(cpu, from);
 	__builtin_unreachable();
 }
+
+REPLACE_TOO(do_raise_exception_err_mips64el, raise_exception, original_raise);
+REPLACE_TOO(cpu_loop_exit_restore_mips64el, leave_block, original_leave);

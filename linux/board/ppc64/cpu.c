@@ -39,19 +39,10 @@ int next_interrupt(struct board *b)
 	return b->now >= c->timer ? DECREMENTER : -1;
 }
 
-/* The receiver runs next, as the sender mostly waits for an answer. */
-void notify(struct board *b, const struct cpu *c)
-{
-	if (c != this_cpu(b))
-		b->turn_end = settle(b);
-	set_due(b);
-}
-
 void start_cpu(struct board *b)
 {
 	state_t *s = state(b);
 
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	set_msr(s, MSR_64 | MSR_ME | MSR_LE);
 	s->nip = this_cpu(b)->start;
 	s->gpr[3] = own(this_cpu(b))->argument;
@@ -68,14 +59,9 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 }
 
 /* The time base counts ns. */
-u64 read_clock(state_t *s)
+static u64 read_clock(state_t *s)
 {
-	struct board *b = board_of(s);
-
-	settle(b);
-	b->now += NS_PER_LOOK;
-	set_look(b);
-	return b->now;
+	return read_time(board_of(s));
 }
 
 static void set_clock(state_t *s, u64 value)
@@ -98,25 +84,6 @@ static void set_decrementer(state_t *s, u64 value)
 	this_cpu(b)->timer = settle(b) + ((int32_t)value < 0 ? 0 : 1 + (u32)value);
 	set_due(b);
 }
-
-static const struct replacement replacements[] = {
-	TAKE(helper_load_purr, read_clock),
-	TAKE(helper_store_purr, set_clock),
-	TAKE(helper_load_vtb_ppc64, read_clock),
-	TAKE(helper_store_vtb_ppc64, set_clock),
-	TAKE(helper_store_tbu40_ppc64, set_clock),
-	TAKE(helper_load_hdecr_ppc64, read_decrementer),
-	TAKE(helper_store_hdecr_ppc64, set_decrementer),
-	TAKE(helper_store_pidr_ppc64, switch_program),
-	TAKE(helper_tlbie_ppc64, invalidate_page),
-	TAKE(helper_check_tlb_flush_local_ppc64, flushed),
-	TAKE(helper_check_tlb_flush_global_ppc64, flushed),
-	TAKE(helper_slbia, invalidate_segments),
-	{ "helper_raise_exception_ppc64", (void *)pause_thread, (void **)&original_raise },
-	{ "ppc_cpu_tlb_fill_ppc64", (void *)fill, (void **)&original_fill },
-};
-
-REPLACEMENTS(replacements)
 
 /* columns of the table of special registers: kernels and hypervisors read and write */
 enum { READ = 2, WRITE, READ_HV, WRITE_HV };
@@ -147,3 +114,11 @@ bool init_arch(struct board *b, const void *api)
 	set_msr(s, MSR_64 | MSR_ME | MSR_LE);
 	return move_clocks(s) && hook_traps(b) && map_hole(b, HOLE_BASE, HOLE_END);
 }
+
+REPLACE(helper_load_purr, read_clock);
+REPLACE(helper_store_purr, set_clock);
+REPLACE(helper_load_vtb_ppc64, read_clock);
+REPLACE(helper_store_vtb_ppc64, set_clock);
+REPLACE(helper_store_tbu40_ppc64, set_clock);
+REPLACE(helper_load_hdecr_ppc64, read_decrementer);
+REPLACE(helper_store_hdecr_ppc64, set_decrementer);

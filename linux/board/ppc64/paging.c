@@ -12,11 +12,6 @@
  */
 #include "ppc64.h"
 
-#define FETCH 2 /* kinds of accesses */
-#define STORE 1
-#define CAN_READ 1 /* libunicorn's rights */
-#define CAN_WRITE 2
-#define CAN_EXECUTE 4
 #define PAGE 4096ull
 #define REAL_BITS 0x0fffffffffffffffull
 #define QUADRANT 62 /* bits of an address below those that choose a tree */
@@ -47,11 +42,7 @@
 #define PAGE_SIZE_BITS 0xe0
 #define PAGES_OF_64K 0xa0
 
-const u32 nr_modes = 4;
-const u32 page_size = PAGE;
-
-bool (*original_fill)(void *processor, u64 addr, int size, int access, int mode, bool probe,
-		      uintptr_t from);
+static fill_tlb *original_fill;
 
 /* Return the host's address of an entry, or 0. */
 static u64 entry_at(const struct board *b, u64 at)
@@ -104,7 +95,7 @@ void flush_all(struct board *b)
 }
 
 /* Another program's addresses are meant from now on. The kernel's own stay. */
-void switch_program(state_t *s, u64 number)
+static void switch_program(state_t *s, u64 number)
 {
 	struct board *b = board_of(s);
 	struct ppc64_cpu *o = own(this_cpu(b));
@@ -123,7 +114,7 @@ void switch_program(state_t *s, u64 number)
 	o->nr_touched = 0;
 }
 
-void invalidate_page(state_t *s, u64 operand)
+static void invalidate_page(state_t *s, u64 operand)
 {
 	void *cpu = processor(board_of(s));
 
@@ -139,12 +130,12 @@ void invalidate_page(state_t *s, u64 operand)
 }
 
 /* libunicorn notes the need where the kernel invalidates, and flushes everything later. */
-void flushed(state_t *s)
+static void flushed(state_t *s)
 {
 	s->need_flush = 0;
 }
 
-void invalidate_segments(state_t *s, u32 hint)
+static void invalidate_segments(state_t *s, u32 hint)
 {
 	(void)s, (void)hint;
 }
@@ -203,8 +194,7 @@ static __attribute__((noreturn)) void fault(state_t *s, u64 addr, int access, u3
 	__builtin_unreachable();
 }
 
-/* Translate an address for libunicorn, or raise an exception. from: in translated code, or 0. */
-bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintptr_t from)
+static bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintptr_t from)
 {
 	state_t *s = AT(state_t *, cpu, STATE);
 	struct board *b = board_of(s);
@@ -234,3 +224,10 @@ bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe, uintp
 	uc.map_page(cpu, addr & -PAGE, at & -PAGE, rights, mode, PAGE);
 	return true;
 }
+
+REPLACE(helper_store_pidr_ppc64, switch_program);
+REPLACE(helper_tlbie_ppc64, invalidate_page);
+REPLACE(helper_check_tlb_flush_local_ppc64, flushed);
+REPLACE(helper_check_tlb_flush_global_ppc64, flushed);
+REPLACE(helper_slbia, invalidate_segments);
+REPLACE_TOO(ppc_cpu_tlb_fill_ppc64, fill, original_fill);

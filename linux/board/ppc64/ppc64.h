@@ -2,9 +2,13 @@
 #pragma once
 #include "../../../emulator/layout_ppc64.h"
 #include "../big_endian.h"
-#include "../internal.h"
 #include "../replacement.h"
 #include "arch.h"
+
+#define ARCH_CPU struct ppc64_cpu
+#define ARCH_DEVICES struct ppc64_devices
+#define ARCH_STATE struct ppc64_state
+#include "../accessors.h"
 
 #define MSR_64 (1ull << 63)
 #define MSR_HV (1ull << 60)
@@ -57,11 +61,6 @@ enum {
 #define KERNEL_MODE 1 /* libunicorn's modes of translation; 0: a program's */
 #define REAL_MODE 2   /* a bit of them */
 
-_Static_assert(sizeof(struct ppc64_cpu) <= NR_OWN * 8, "NR_OWN");
-_Static_assert(sizeof(struct ppc64_devices) <= NR_DEVICES * 8, "NR_DEVICES");
-
-typedef struct ppc64_state state_t;
-
 /* Functions of libunicorn that its interface lacks but its library exports. */
 struct ppc64_api {
 	void (*flush)(void *processor, u16 modes);
@@ -72,39 +71,10 @@ struct ppc64_api {
 
 extern struct ppc64_api ppc64_api;
 
-static inline state_t *state(const struct board *b)
-{
-	return (state_t *)(uintptr_t)b->state;
-}
-
-static inline struct board *board_of(const state_t *s)
-{
-	return (struct board *)(uintptr_t)s->board;
-}
-
-static inline struct ppc64_cpu *own(const struct cpu *c)
-{
-	return (struct ppc64_cpu *)(uintptr_t)c->own;
-}
-
-static inline struct ppc64_devices *devices(const struct board *b)
-{
-	return (struct ppc64_devices *)(uintptr_t)b->devices;
-}
-
 /* cpu.c */
-u64 read_clock(state_t *s);
-void notify(struct board *b, const struct cpu *c);
 bool is_sent(const struct cpu *c);
 
 /* paging.c */
-void switch_program(state_t *s, u64 number);
-void invalidate_page(state_t *s, u64 operand);
-void flushed(state_t *s);
-void invalidate_segments(state_t *s, u32 hint);
-bool fill(void *processor, u64 addr, int size, int access, int mode, bool probe, uintptr_t from);
-extern bool (*original_fill)(void *processor, u64 addr, int size, int access, int mode, bool probe,
-			     uintptr_t from);
 void flush_all(struct board *b);
 
 /* hypercalls.c */
@@ -112,6 +82,4 @@ u64 hypercall(struct board *b);
 
 /* trap.c */
 void set_msr(state_t *s, u64 msr);
-void pause_thread(state_t *s, u32 exception);
-extern void (*original_raise)(state_t *s, u32 exception);
 bool hook_traps(struct board *b);

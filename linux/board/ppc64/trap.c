@@ -12,6 +12,8 @@
 #define PT_REGS_STATUS 264
 #define FROM_KERNEL(msr) (!((msr) & MSR_PR))
 #define FLAGS_IN_STATE
+#define LOCAL_ENTRY 8
+#define REGION REGION_LOW
 #include "../link_register.h"
 #define PC nip
 #define LINK lr
@@ -49,12 +51,7 @@
 
 enum { ARGUMENT = 3 };
 
-const u32 pause_size = INSN_SIZE;
-const u32 local_entry = 8;
-const u64 region_base = REGION_LOW;
-const u64 nowhere = 1;
-
-void (*original_raise)(state_t *s, u32 exception);
+static void (*original_raise)(state_t *s, u32 exception);
 
 bool takes_interrupts(const struct board *b)
 {
@@ -113,13 +110,8 @@ void before_run(struct board *b)
 	set_msr(state(b), state(b)->msr);
 }
 
-void after_run(struct board *b)
-{
-	(void)b;
-}
-
 /* A thread lets others go first. The code behind the call leaves the block anyway. */
-void pause_thread(state_t *s, u32 exception)
+static void pause_thread(state_t *s, u32 exception)
 {
 	if (!board_of(s) || exception != PAUSE_OF_THREAD)
 		original_raise(s, exception);
@@ -247,7 +239,7 @@ static void on_exception(uc_engine u, u32 exception, void *data)
 
 bool hook_traps(struct board *b)
 {
-	size_t hook;
-
-	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, on_exception, b, 1, 0);
+	return hook_exceptions(b, on_exception);
 }
+
+REPLACE_TOO(helper_raise_exception_ppc64, pause_thread, original_raise);

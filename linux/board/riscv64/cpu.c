@@ -34,7 +34,6 @@ void start_cpu(struct board *b)
 {
 	const struct cpu *c = this_cpu(b);
 
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	*fp_status(b) = 0;
 	state(b)->pc = c->start;
 	state(b)->x[A0] = b->current;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include "../../../emulator/layout_riscv64.h"
-#include "../internal.h"
 #include "arch.h"
+
+#define ARCH_CPU struct riscv64_cpu
+#define ARCH_STATE struct riscv64_state
+#include "../accessors.h"
 
 #define PRIVILEGE_USER 0
 #define PRIVILEGE_KERNEL 1
@@ -17,8 +20,6 @@
 enum { RA = 1, SP, A0 = 10, A1, A2, A6 = 16, A7 };
 
 #define FIELD(type, at) (*(type *)(uintptr_t)(at))
-
-_Static_assert(sizeof(struct riscv64_cpu) <= NR_OWN * 8, "NR_OWN");
 
 /* How libunicorn accesses a control register. */
 struct csr_ops {
@@ -36,19 +37,9 @@ struct riscv64_api {
 
 extern struct riscv64_api riscv64_api;
 
-static inline struct riscv64_state *state(const struct board *b)
-{
-	return (struct riscv64_state *)(uintptr_t)b->state;
-}
-
 static inline u64 *fp_status(const struct board *b)
 {
 	return &FIELD(u64, b->state + RISCV64_FP);
-}
-
-static inline struct riscv64_cpu *own(const struct cpu *c)
-{
-	return (struct riscv64_cpu *)(uintptr_t)c->own;
 }
 
 /* csr.c */

@@ -41,17 +41,14 @@ static void set_timer(struct board *b, u64 at)
 	set_due(b);
 }
 
-/* The receiver of an interrupt runs next, as the sender mostly waits for an answer. */
 static void send(struct board *b, u64 mask, u64 first)
 {
 	for (u64 i = 0; i < b->nr_cpus; i++) {
 		if (first != NEVER && (i < first || i - first > 63 || !(mask >> (i - first) & 1)))
 			continue;
 		own(&b->cpus[i])->raised |= 1u << IRQ_SOFTWARE;
-		if (i != b->current)
-			b->turn_end = settle(b);
+		notify(b, &b->cpus[i]);
 	}
-	set_due(b);
 }
 
 static u64 start(struct board *b, u64 number, u64 entry, u64 context)

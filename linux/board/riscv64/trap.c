@@ -20,13 +20,6 @@
 #include "../registers.h"
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
-const u32 pause_size = INSN_SIZE;
-const u32 local_entry = 0;
-const u64 region_base = REGION_BASE;
-const u64 nowhere = 1;
-const u32 nr_modes = 4;
-const u32 page_size = 4096;
-
 static bool in_user(const struct board *b)
 {
 	return state(b)->priv == PRIVILEGE_USER;
@@ -61,16 +54,6 @@ bool deliver_interrupt(struct board *b, int number)
 {
 	enter(b, CAUSE_INTERRUPT | number, *pc(b), 0);
 	return true;
-}
-
-void before_run(struct board *b)
-{
-	(void)b;
-}
-
-void after_run(struct board *b)
-{
-	(void)b;
 }
 
 static u32 instruction(struct board *b, u64 addr)
@@ -126,9 +109,8 @@ static bool on_invalid(uc_engine u, void *data)
 
 bool hook_traps(struct board *b)
 {
-	uc_engine u = engine(b);
 	size_t hook;
 
-	return !uc.hook_add(u, &hook, UC_HOOK_INTR, on_exception, b, 1, 0) &&
-	       !uc.hook_add(u, &hook, UC_HOOK_INSN_INVALID, on_invalid, b, 1, 0);
+	return hook_exceptions(b, on_exception) &&
+	       !uc.hook_add(engine(b), &hook, UC_HOOK_INSN_INVALID, on_invalid, b, 1, 0);
 }

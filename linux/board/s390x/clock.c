@@ -58,24 +58,22 @@ u32 external(const struct board *b, const struct cpu *c)
 	return o->service && o->enabled & CR0_SERVICE ? SERVICE : 0;
 }
 
-u64 read_clock(state_t *s)
+static u64 read_clock(state_t *s)
 {
 	struct board *b = board_of(s);
 
-	settle(b);
-	b->now += NS_PER_LOOK;
-	set_look(b);
+	read_time(b);
 	return clock_of(b);
 }
 
 /* The clock stays as it is, which is no error. */
-u32 set_clock(state_t *s, u64 value)
+static u32 set_clock(state_t *s, u64 value)
 {
 	(void)s, (void)value;
 	return 0;
 }
 
-void set_comparator(state_t *s, u64 value)
+static void set_comparator(state_t *s, u64 value)
 {
 	struct board *b = board_of(s);
 
@@ -83,12 +81,12 @@ void set_comparator(state_t *s, u64 value)
 	set_timer(b);
 }
 
-u64 read_comparator(state_t *s)
+static u64 read_comparator(state_t *s)
 {
 	return own(this_cpu(board_of(s)))->comparator;
 }
 
-void set_processor_timer(state_t *s, u64 value)
+static void set_processor_timer(state_t *s, u64 value)
 {
 	struct board *b = board_of(s);
 
@@ -97,10 +95,17 @@ void set_processor_timer(state_t *s, u64 value)
 	set_timer(b);
 }
 
-u64 read_processor_timer(state_t *s)
+static u64 read_processor_timer(state_t *s)
 {
 	struct board *b = board_of(s);
 
 	settle(b);
 	return own(this_cpu(b))->timer_end - clock_of(b);
 }
+
+REPLACE(helper_stck, read_clock);
+REPLACE(helper_sck, set_clock);
+REPLACE(helper_sckc, set_comparator);
+REPLACE(helper_stckc, read_comparator);
+REPLACE(helper_spt, set_processor_timer);
+REPLACE(helper_stpt, read_processor_timer);

@@ -48,7 +48,6 @@ void start_cpu(struct board *b)
 {
 	state_t *s = state(b);
 
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	s->prefix = own(this_cpu(b))->prefix;
 	s->number = b->current;
 	set_psw(b, get64(lowcore(b) + RESTART_NEW), get64(lowcore(b) + RESTART_NEW + 8));
@@ -69,15 +68,7 @@ static u32 store_status(state_t *s, u32 r1, u32 status)
 	return STATUS_STORED;
 }
 
-/* The receiver runs next, as the sender mostly waits for an answer. */
-static void notify(struct board *b, const struct cpu *c)
-{
-	if (c != this_cpu(b))
-		b->turn_end = settle(b);
-	set_due(b);
-}
-
-u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3)
+static u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3)
 {
 	struct board *b = board_of(s);
 	u64 parameter = s->r[r1 | 1], number = s->r[r3] & 0xffff;
@@ -147,41 +138,6 @@ static u32 no_interruption(state_t *s)
 	return 0;
 }
 
-#define CHANNEL(name) TAKE(helper_##name, no_channel)
-
-static const struct replacement replacements[] = {
-	TAKE(helper_stck, read_clock),
-	TAKE(helper_sck, set_clock),
-	TAKE(helper_sckc, set_comparator),
-	TAKE(helper_stckc, read_comparator),
-	TAKE(helper_spt, set_processor_timer),
-	TAKE(helper_stpt, read_processor_timer),
-	TAKE(helper_stfl, store_facilities),
-	TAKE(helper_stfle, store_facilities_extended),
-	TAKE(helper_stsi, store_system),
-	TAKE(helper_servc, call_service),
-	TAKE(helper_diag, diagnose),
-	TAKE(helper_sigp, signal_processor),
-	TAKE(helper_load_psw, load_psw),
-	TAKE(helper_lctlg, load_control),
-	{ "helper_idte", (void *)invalidate_table, (void **)&original_idte },
-	{ "s390_cpu_tlb_fill", (void *)fill, (void **)&original_fill },
-	CHANNEL(xsch),
-	CHANNEL(csch),
-	CHANNEL(hsch),
-	CHANNEL(msch),
-	CHANNEL(rchp),
-	CHANNEL(rsch),
-	CHANNEL(ssch),
-	CHANNEL(stsch),
-	CHANNEL(tsch),
-	CHANNEL(chsc),
-	TAKE(helper_stcrw, no_report),
-	TAKE(helper_tpi, no_interruption),
-};
-
-REPLACEMENTS(replacements)
-
 /*
  * Have no storage keys: for them libunicorn lets no page be written before its second fault. Their
  * number stands behind the state, before a pointer into the processor.
@@ -213,3 +169,17 @@ bool init_arch(struct board *b, const void *api)
 	s->breaking_event = 1;
 	return drop_keys(b) && hook_traps(b);
 }
+
+REPLACE(helper_sigp, signal_processor);
+REPLACE(helper_xsch, no_channel);
+REPLACE(helper_csch, no_channel);
+REPLACE(helper_hsch, no_channel);
+REPLACE(helper_msch, no_channel);
+REPLACE(helper_rchp, no_channel);
+REPLACE(helper_rsch, no_channel);
+REPLACE(helper_ssch, no_channel);
+REPLACE(helper_stsch, no_channel);
+REPLACE(helper_tsch, no_channel);
+REPLACE(helper_chsc, no_channel);
+REPLACE(helper_stcrw, no_report);
+REPLACE(helper_tpi, no_interruption);

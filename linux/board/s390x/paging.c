@@ -15,10 +15,6 @@
 #include "../../agent/region.h"
 #include "s390x.h"
 
-#define STORE 1 /* kinds of access */
-#define FETCH 2
-#define RIGHT_TO_EXECUTE 4
-#define READ_AND_WRITE 3
 #define INVALID 0x20
 #define PAGE_INVALID 0x400
 #define IS_LARGE 0x400 /* in an entry of a segment or region table */
@@ -41,12 +37,8 @@
 #define TLB_INVALID 0x800
 #define TLB_CHECKED 0x400ull /* stores may be to code */
 
-const u32 nr_modes = 4;
-const u32 page_size = PAGE;
-
-bool (*original_fill)(void *processor, u64 addr, int size, int access, int space, bool probe,
-		      uintptr_t from);
-void (*original_idte)(state_t *s, u64 r1, u64 r2, u32 m4);
+static fill_tlb *original_fill;
+static void (*original_idte)(state_t *s, u64 r1, u64 r2, u32 m4);
 
 /* Return the absolute address of a real one. */
 u64 absolute(const struct board *b, u64 real)
@@ -130,7 +122,7 @@ void enter_space(struct board *b)
 	forget(b, 1 << PRIMARY);
 }
 
-void load_control(state_t *s, u32 first, u64 at, u32 last)
+static void load_control(state_t *s, u32 first, u64 at, u32 last)
 {
 	struct board *b = board_of(s);
 	u32 count = ((last - first) & 15) + 1;
@@ -161,7 +153,7 @@ void load_control(state_t *s, u32 first, u64 at, u32 last)
 	set_timer(b);
 }
 
-void invalidate_table(state_t *s, u64 r1, u64 r2, u32 m4)
+static void invalidate_table(state_t *s, u64 r1, u64 r2, u32 m4)
 {
 	if (r2 & SPACE_OF_PROGRAMS && ((r1 ^ s->cr[CR_OF(HOME)]) & -PAGE))
 		forget(board_of(s), 1 << PRIMARY | 1 << SECONDARY);
@@ -202,7 +194,7 @@ static int find(struct board *b, u64 addr, int size, int access, int space, u64 
 
 	if (space != REAL && is_shared(b, addr, s->cr[CR_OF(space)])) {
 		*at = addr - REGION_BASE + REGION_PHYS;
-		*rights = READ_AND_WRITE;
+		*rights = CAN_READ | CAN_WRITE;
 		return 0;
 	}
 	if (unprotected)
@@ -233,8 +225,7 @@ static bool is_beside_protected(const state_t *s, u64 addr, int access, int spac
 	       (*(const u64 *)(uintptr_t)at & ~TLB_CHECKED) == (page | TLB_INVALID);
 }
 
-/* Translate an address for libunicorn, or raise an exception. from: in translated code, or 0. */
-bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uintptr_t from)
+static bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uintptr_t from)
 {
 	state_t *s = AT(state_t *, cpu, STATE);
 	struct board *b = board_of(s);
@@ -257,7 +248,7 @@ bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uint
 	if (!code) {
 		/* a page that is only data is no code, so that stores to it are soon fast */
 		if (access != FETCH)
-			rights &= ~RIGHT_TO_EXECUTE;
+			rights &= ~CAN_EXECUTE;
 		uc.map_page(cpu, addr & -PAGE, at & -PAGE, rights, space, PAGE);
 		return true;
 	}
@@ -272,3 +263,7 @@ bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uint
 	s390x_api.leave_from(cpu, from);
 	return false;
 }
+
+REPLACE(helper_lctlg, load_control);
+REPLACE_TOO(helper_idte, invalidate_table, original_idte);
+REPLACE_TOO(s390_cpu_tlb_fill, fill, original_fill);

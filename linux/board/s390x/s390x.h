@@ -2,9 +2,13 @@
 #pragma once
 #include "../../../emulator/layout_s390x.h"
 #include "../big_endian.h"
-#include "../internal.h"
 #include "../replacement.h"
 #include "arch.h"
+
+#define ARCH_CPU struct s390x_cpu
+#define ARCH_DEVICES struct s390x_devices
+#define ARCH_STATE struct s390x_state
+#include "../accessors.h"
 
 #define PSW_PER 0x4000000000000000ull
 #define PSW_DAT 0x0400000000000000ull
@@ -51,11 +55,6 @@ enum { STEP_NONE, STEP_ARMED, STEP_DONE };
 #define LOWCORE_SIZE 0x2000ull
 #define RESTART_NEW 0x1a0
 
-_Static_assert(sizeof(struct s390x_cpu) <= NR_OWN * 8, "NR_OWN");
-_Static_assert(sizeof(struct s390x_devices) <= NR_DEVICES * 8, "NR_DEVICES");
-
-typedef struct s390x_state state_t;
-
 /* Functions of libunicorn that its interface lacks but its library exports. */
 struct s390x_api {
 	u64 (*psw_mask)(void *state);
@@ -75,26 +74,6 @@ struct s390x_api {
 
 extern struct s390x_api s390x_api;
 
-static inline state_t *state(const struct board *b)
-{
-	return (state_t *)(uintptr_t)b->state;
-}
-
-static inline struct board *board_of(const state_t *s)
-{
-	return (struct board *)(uintptr_t)s->board;
-}
-
-static inline struct s390x_cpu *own(const struct cpu *c)
-{
-	return (struct s390x_cpu *)(uintptr_t)c->own;
-}
-
-static inline struct s390x_devices *devices(const struct board *b)
-{
-	return (struct s390x_devices *)(uintptr_t)b->devices;
-}
-
 /* Return the host's address of the running processor's lowcore. */
 static inline u64 lowcore(const struct board *b)
 {
@@ -105,36 +84,13 @@ static inline u64 lowcore(const struct board *b)
 u64 clock_of(const struct board *b);
 void set_timer(struct board *b);
 u32 external(const struct board *b, const struct cpu *c);
-u64 read_clock(state_t *s);
-u32 set_clock(state_t *s, u64 value);
-void set_comparator(state_t *s, u64 value);
-u64 read_comparator(state_t *s);
-void set_processor_timer(state_t *s, u64 value);
-u64 read_processor_timer(state_t *s);
 
 /* paging.c */
 u64 absolute(const struct board *b, u64 real);
 u64 walk(const struct board *b, u64 addr, int space);
 void enter_space(struct board *b);
-void load_control(state_t *s, u32 first, u64 at, u32 last);
-void invalidate_table(state_t *s, u64 r1, u64 r2, u32 m4);
-bool fill(void *processor, u64 addr, int size, int access, int space, bool probe, uintptr_t from);
-extern void (*original_idte)(state_t *s, u64 r1, u64 r2, u32 m4);
-extern bool (*original_fill)(void *processor, u64 addr, int size, int access, int space, bool probe,
-			     uintptr_t from);
-
-/* service.c */
-void store_facilities(state_t *s);
-u32 store_facilities_extended(state_t *s, u64 addr);
-u32 store_system(state_t *s, u64 at, u64 r0, u64 r1);
-u32 call_service(state_t *s, u64 at, u64 command);
-void diagnose(state_t *s, u32 r1, u32 r3, u32 number);
-
-/* cpu.c */
-u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3);
 
 /* trap.c */
 void set_psw(struct board *b, u64 mask, u64 addr);
-void load_psw(state_t *s, u64 mask, u64 addr);
 bool end_step(struct board *b);
 bool hook_traps(struct board *b);

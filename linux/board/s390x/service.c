@@ -46,7 +46,7 @@ static u32 facilities(struct board *b, u64 *found)
 	return count;
 }
 
-void store_facilities(state_t *s)
+static void store_facilities(state_t *s)
 {
 	u64 found[32];
 
@@ -54,7 +54,7 @@ void store_facilities(state_t *s)
 	__builtin_memcpy((void *)(lowcore(board_of(s)) + FACILITIES_AT), found, 4);
 }
 
-u32 store_facilities_extended(state_t *s, u64 addr)
+static u32 store_facilities_extended(state_t *s, u64 addr)
 {
 	u64 found[32], room = (s->r[0] & 0xff) + 1;
 	u32 count = facilities(board_of(s), found);
@@ -117,7 +117,7 @@ static bool describe(const struct board *b, u8 *s, u32 level, u32 first, u32 sec
 	return true;
 }
 
-u32 store_system(state_t *s, u64 at, u64 r0, u64 r1)
+static u32 store_system(state_t *s, u64 at, u64 r0, u64 r1)
 {
 	u32 level = r0 >> 28 & 15;
 	u8 block[BLOCK];
@@ -197,7 +197,7 @@ static u16 answer(struct board *b, u64 at, u64 command, u32 size)
 	return UNKNOWN;
 }
 
-u32 call_service(state_t *s, u64 at, u64 command)
+static u32 call_service(state_t *s, u64 at, u64 command)
 {
 	struct board *b = board_of(s);
 	u64 place = absolute(b, at & 0x7ffffff8);
@@ -214,7 +214,7 @@ u32 call_service(state_t *s, u64 at, u64 command)
 	return 0;
 }
 
-void diagnose(state_t *s, u32 r1, u32 r3, u32 number)
+static void diagnose(state_t *s, u32 r1, u32 r3, u32 number)
 {
 	switch (number) {
 	case YIELD:
@@ -231,3 +231,9 @@ void diagnose(state_t *s, u32 r1, u32 r3, u32 number)
 	}
 	s390x_api.raise(s, PGM_SPECIFICATION, CALLER);
 }
+
+REPLACE(helper_stfl, store_facilities);
+REPLACE(helper_stfle, store_facilities_extended);
+REPLACE(helper_stsi, store_system);
+REPLACE(helper_servc, call_service);
+REPLACE(helper_diag, diagnose);

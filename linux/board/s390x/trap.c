@@ -14,10 +14,6 @@
 #define EXCEPTION_PROGRAM 3
 #define NEXT_BLOCK 24 /* in a processor: how the next block is to be translated */
 #define ONE_INSTRUCTION 1
-#define PT_REGS_MASK 8
-#define PT_REGS_ADDRESS 16
-#define PT_REGS_LINK 136
-#define PT_REGS_SP 144
 #define CR9_FETCH 0x40000000ull
 #define PER_FETCH 0x4000
 #define DIAG_2_3 0x8323u /* the agent's */
@@ -39,43 +35,24 @@
 /* bits of the program interruptions whose old PSW is behind the instruction, below 0x40 */
 #define COMPLETED 0x00000100a82cfffeull
 
-const u32 pause_size = 2;
-const u32 local_entry = 0;
-const u64 region_base = REGION_BASE;
-const u64 nowhere = 1;
-const u32 not_ahead = 0;
-const bool is_big_endian = true;
-
 #define PC addr
 #define LINK r[14]
 #define STACK r[15]
 #define RESULT r[2]
 #define ARGUMENTS r[2]
 #include "../registers.h"
-
-struct back probed_returns(struct board *b, u64 regs)
-{
-	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
-}
-
-u64 program_stack(struct board *b)
-{
-	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
-
-	if (!b->regs_size || !(read_word(b, regs + PT_REGS_MASK) & PSW_PROGRAM))
-		return 0;
-	return read_word(b, regs + PT_REGS_SP);
-}
+#define PT_REGS_STATUS 8
+#define PT_REGS_LINK 136
+#define PT_REGS_SP 144
+#define FROM_KERNEL(status) (!((status) & PSW_PROGRAM))
+#define BIG_ENDIAN true
+#define SPACES
+#define PAUSE_SIZE 2
+#include "../link_register.h"
 
 bool in_program(const struct board *b)
 {
 	return state(b)->mask & PSW_PROGRAM;
-}
-
-u32 swap_flags(struct board *b, u32 flags)
-{
-	(void)b;
-	return flags;
 }
 
 bool is_woken(const struct board *b)
@@ -104,7 +81,7 @@ static void run_one_instruction(struct board *b)
 	AT(u32, processor(b), NEXT_BLOCK) = ONE_INSTRUCTION;
 }
 
-void load_psw(state_t *s, u64 mask, u64 addr)
+static void load_psw(state_t *s, u64 mask, u64 addr)
 {
 	struct board *b = board_of(s);
 
@@ -324,7 +301,7 @@ static void on_exception(uc_engine u, u32 cause, void *data)
 
 bool hook_traps(struct board *b)
 {
-	size_t hook;
-
-	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, on_exception, b, 1, 0);
+	return hook_exceptions(b, on_exception);
 }
+
+REPLACE(helper_load_psw, load_psw);

@@ -26,7 +26,6 @@ void start_cpu(struct board *b)
 	} efer = { MSR_EFER, 0 };
 	u64 cr0 = CR0_RESET, cr4 = 0;
 
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
 	for (int i = 0; i < 16; i++)
 		s->regs[i] = 0;
 	/* the engine is in long mode, and leaves it when paging is switched off */

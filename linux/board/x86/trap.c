@@ -511,9 +511,7 @@ static int on_rdtsc(uc_engine u, void *data)
 	struct x86_state *s = state(b);
 
 	(void)u;
-	settle(b);
-	b->now += NS_PER_LOOK;
-	set_look(b);
+	read_time(b);
 	s->regs[RAX] = (u32)b->now;
 	s->regs[RDX] = b->now >> 32;
 	return 1;

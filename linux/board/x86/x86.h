@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-#include "../internal.h"
 #include "arch.h"
+
+#define ARCH_CPU struct x86_cpu
+#define ARCH_DEVICES struct x86_devices
+#include "../accessors.h"
 
 #define UC_X86_INS_CPUID 113
 #define UC_X86_INS_IN 218
@@ -47,22 +50,9 @@ enum { ES, CS, SS, DS, FS, GS };
 #define HFLAGS_32 0x30 /* code and stack of 32 bits */
 #define HFLAGS_64 (HFLAG_CS64 | 0x30) /* 64-bit code, and what goes with it */
 
-_Static_assert(sizeof(struct x86_cpu) <= NR_OWN * 8, "NR_OWN");
-_Static_assert(sizeof(struct x86_devices) <= NR_DEVICES * 8, "NR_DEVICES");
-
 static inline struct x86_state *state(const struct board *b)
 {
 	return (struct x86_state *)(uintptr_t)b->state;
-}
-
-static inline struct x86_cpu *own(const struct cpu *c)
-{
-	return (struct x86_cpu *)(uintptr_t)c->own;
-}
-
-static inline struct x86_devices *devices(const struct board *b)
-{
-	return (struct x86_devices *)(uintptr_t)b->devices;
 }
 
 static inline u64 *debug_regs(const struct board *b)
