@@ -29,7 +29,14 @@ from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import own_machine, why_not
 from kpfs.linux.inside.request import RunRequest
-from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
+from kpfs.linux.inside.stdio import (
+    Input,
+    Output,
+    PipeInput,
+    is_null,
+    open_pipe,
+    open_terminal,
+)
 from kpfs.linux.inside.waiting import stacks
 from kpfs.linux.running.chosen import path_of, set_sysctls
 from kpfs.linux.running.machine import MachineDiedError, Op, Out, writing
@@ -180,6 +187,8 @@ class InsideCommand:
             key = st.st_dev, st.st_ino
             if tty[number]:
                 ends.append(self._slave)
+            elif is_null(fd):
+                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR)))
             elif number and key in same and not apart:
                 ends.append(same[key])
             elif number:
@@ -193,7 +202,7 @@ class InsideCommand:
 
     def _pipe_in(self, fd: int) -> int:
         ours, theirs = self._half_pipe("kpfs-stdin", 1)
-        Input(self._loop, ours[0], ours[1], fd)
+        PipeInput(self._loop, ours[0], ours[1], fd)
         return theirs
 
     def _pipe_out(self, fd: int) -> int:

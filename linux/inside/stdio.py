@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Connect a command's standard input, output and error with the host's.
 
-A terminal on the host is a pty in the kernel; everything else is a pipe there.
+A terminal on the host is a pty in the kernel, and /dev/null is its own; everything else
+is a pipe there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import select
+import socket
 import stat
 import termios
+import weakref
+from collections.abc import Callable
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.request import TerminalState
-from kpfs.linux.running.machine import Op, Out, SlotOffset
+from kpfs.linux.running.machine import Op, Out, Reply, SlotOffset
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
@@ -23,14 +29,22 @@ _PIPE, _INT = "2i", "i"
 _FIRST = 1  # the lowest priority of SCHED_FIFO, which all ordinary tasks give way to
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
+_F_SETPIPE_SZ, _NONBLOCK = 1031, 2  # SPLICE_F_NONBLOCK; Python has them since 3.10
+_NULL = os.makedev(1, 3)
 
 
 def _nothing() -> None:
     pass
 
 
+def is_null(fd: int) -> bool:
+    """Return True for /dev/null, which a program may tell from all else."""
+    st = os.fstat(fd)
+    return stat.S_ISCHR(st.st_mode) and st.st_rdev == _NULL
+
+
 class Input:
-    """Copies from a descriptor of the host to one of a worker."""
+    """Copies from a terminal of the host to the master of a pty, by a worker."""
 
     def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
         self._loop = loop
@@ -45,10 +59,14 @@ class Input:
         except PermissionError:
             self._read()
 
+    def _look(self) -> bytes:
+        """Return what there is to read. Raises OSError."""
+        return os.read(self._fd, _CHUNK)
+
     def _read(self) -> None:
         self._loop.unwatch(self._fd)
         try:
-            data = os.read(self._fd, _CHUNK)
+            data = self._look()
         except OSError as error:
             if error.errno in _AGAIN:
                 self._wait()
@@ -72,6 +90,118 @@ class Input:
             self._write(rest)
         else:
             self._wait()
+
+
+class PipeInput(Input):
+    """Copies from what is no terminal to a pipe, but takes only what has been read.
+
+    What the command leaves is for whoever reads next, as in a loop of a shell over the
+    lines of a file. So the host's data stay where they are until they are gone from the
+    pipe, which has room for one page: it can be written to again when that is gone.
+    A command that has read _CHUNK bytes is one that reads all.
+    """
+
+    def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
+        (self._size,) = worker.call(Op(nr.FCNTL, (target, _F_SETPIPE_SZ, 1)))
+        self._peek, self._take = _unread(fd)
+        self._taken = 0
+        super().__init__(loop, worker, target, fd)
+
+    @property
+    def _reads_all(self) -> bool:
+        return self._taken >= _CHUNK
+
+    def _look(self) -> bytes:
+        return super()._look() if self._reads_all else self._peek(self._size)
+
+    def _write(self, data: bytes) -> None:
+        if self._reads_all:
+            super()._write(data)
+            return
+        model = self._worker.model
+        has_room = model.struct("ihh").pack(self._target, select.POLLOUT, 0)
+        self._left = model.struct(_INT)
+        ops = [
+            Op(nr.WRITE, (self._target, data, len(data))),
+            Op(nr.POLL, (has_room, 1, -1)),
+            Op(nr.IOCTL, (self._target, termios.FIONREAD, Out(self._left.size))),
+        ]
+        self._places = self._worker.start(ops, self._was_read)
+
+    def _was_read(self) -> None:
+        reply = Reply(self._loop.machine, self._worker.slot, self._places, 3)
+        count, _, known = reply.results
+        (left,) = self._left.unpack(reply.out(2, self._left.size))
+        if count < 0 or known < 0:
+            return  # the command has closed its input
+        self._take(count - left)
+        self._taken += count - left
+        if left:  # likewise
+            return
+        if self._reads_all:
+            resize = Op(nr.FCNTL, (self._target, _F_SETPIPE_SZ, _CHUNK))
+            self._worker.start([resize], self._wait)
+        else:
+            self._wait()
+
+
+def _unread(fd: int) -> tuple[Callable[[int], bytes], Callable[[int], object]]:
+    """Return how to look at what is to be read from a descriptor, and how to take it.
+
+    A device, or what Linux does not let be looked at, is read at once.
+    """
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return (
+            lambda size: os.pread(fd, size, os.lseek(fd, 0, os.SEEK_CUR)),
+            lambda count: os.lseek(fd, count, os.SEEK_CUR),
+        )
+    if stat.S_ISSOCK(mode):
+        end = socket.socket(fileno=os.dup(fd))
+        return (
+            lambda size: end.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT),
+            lambda count: count and end.recv(count, socket.MSG_DONTWAIT),
+        )
+    if stat.S_ISFIFO(mode):
+        copied = _Copied(fd)
+        return copied.peek, copied.take
+    return lambda size: os.read(fd, size), lambda _count: None
+
+
+class _Copied:
+    """Copies of what is in a pipe of the host, by tee(2), which Python lacks.
+
+    Neither waits, should somebody else have read it.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._ours, self._copy = os.pipe()
+        for end in (self._ours, self._copy):
+            weakref.finalize(self, os.close, end)
+        library = ctypes.CDLL(None, use_errno=True)
+        self._tee, self._splice = library.tee, library.splice
+        self._tee.restype = self._splice.restype = ctypes.c_ssize_t
+
+    def peek(self, size: int) -> bytes:
+        """Return what is at the pipe's begin; b"" at its end. Raises OSError."""
+        room = ctypes.c_size_t(size)
+        return self._moved(self._tee(self._fd, self._copy, room, _NONBLOCK))
+
+    def take(self, count: int) -> None:
+        """Take so many bytes from the pipe's begin."""
+        if count:
+            room = ctypes.c_size_t(count)
+            where = self._fd, None, self._copy, None
+            with contextlib.suppress(OSError):
+                self._moved(self._splice(*where, room, _NONBLOCK))
+
+    def _moved(self, count: int) -> bytes:
+        """Return what a call has brought into our pipe. Raises OSError."""
+        if count < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return os.read(self._ours, count) if count else b""
 
 
 class Output:

@@ -290,6 +290,47 @@ def test_pipes_of_any_length(kpfs):
     assert inside(kpfs, "--", "cat", input=text).stdout == text
 
 
+LINES = "".join(f"line {number}\n" for number in range(20))
+READ_TWO = "read one; read two; echo $one, $two"
+# what a command leaves for whoever reads next
+LEAVES = {
+    "all": ("true", "", LINES),
+    "two-lines": (READ_TWO, "line 0, line 1\n", LINES.partition("line 1\n")[2]),
+    "nothing": ("cat >/dev/null", "", ""),
+    "closed": ("exec </dev/null; sleep .1", "", LINES),
+}
+
+
+@pytest.mark.parametrize("what", LEAVES)
+@pytest.mark.parametrize("kind", ["file", "pipe", "socket"])
+def test_input_that_is_not_read_is_left(kpfs, tmp_path, kind, what):
+    """A loop of a shell over lines gives all its commands their rest as input."""
+    script, said, left = LEAVES[what]
+    with contextlib.ExitStack() as stack:
+        if kind == "file":
+            (tmp_path / "lines").write_text(LINES)
+            fd = stack.enter_context(open(tmp_path / "lines")).fileno()
+        elif kind == "pipe":
+            fd, end = os.pipe()
+            stack.callback(os.close, fd)
+            os.write(end, LINES.encode())
+            os.close(end)
+        else:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            fd = stack.enter_context(theirs).fileno()
+            ours.sendall(LINES.encode())
+            ours.shutdown(socket.SHUT_WR)
+        assert sh(kpfs, script, stdin=fd).stdout == said
+        assert os.read(fd, 1 << 16).decode() == left
+
+
+def test_dev_null_is_the_kernels_own(kpfs):
+    """A program that waits for its input to end would see that of a pipe."""
+    done = sh(kpfs, "readlink /proc/self/fd/0", stdin=subprocess.DEVNULL)
+    assert done.stdout == "/dev/null\n"
+
+
 def test_one_pipe_for_both_keeps_the_order(kpfs):
     script = "for i in 1 2 3; do echo o$i; echo e$i >&2; done"
     with kpfs.started(*INSIDE, "sh", "-c", script, stderr=subprocess.STDOUT) as process:
