@@ -34,6 +34,7 @@ from kpfs.linux.inside.stdio import (
     Output,
     PipeInput,
     is_null,
+    mode_of,
     open_pipe,
     open_terminal,
 )
@@ -91,6 +92,7 @@ class InsideCommand:
         self._request = request
         self._stdio = stdio
         self.outputs: list[Output] = []
+        self._input: PipeInput | None = None
         self._terminal: Worker | None = None  # holds the pty's master
         self._overlays = {tree.ALL: files}  # what lies below each of them
         self._forget_until: dict[str, int] = {}  # overlay: the kernel's time
@@ -189,20 +191,20 @@ class InsideCommand:
                 ends.append(self._slave)
             elif is_null(fd):
                 ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR)))
-            elif number and key in same and not apart:
+            elif apart and not number:  # when a pipe of this host ends is not ours
+                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
+            elif not number and mode_of(fd) != os.O_WRONLY:
+                ends.append(self._pipe_in(fd))
+            elif key in same and not apart:
                 ends.append(same[key])
-            elif number:
+            else:  # nobody may read standard input that is open for writing alone
                 ends.append(self._pipe_out(fd))
                 same[key] = ends[-1]
-            elif apart:  # the moment at which a pipe of this host ends is not ours
-                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
-            else:
-                ends.append(self._pipe_in(fd))
         return ends
 
     def _pipe_in(self, fd: int) -> int:
         ours, theirs = self._half_pipe("kpfs-stdin", 1)
-        PipeInput(self._loop, ours[0], ours[1], fd)
+        self._input = PipeInput(self._loop, ours[0], ours[1], fd)
         return theirs
 
     def _pipe_out(self, fd: int) -> int:
@@ -458,6 +460,8 @@ class InsideCommand:
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle_all()
+        if self._input:
+            self._input.finish(self._loop.agent)
         for output in self.outputs:
             output.finish()
         self._loop.run(lambda: self.is_written or self._stands_still())

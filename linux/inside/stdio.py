@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import select
 import socket
@@ -41,6 +42,11 @@ def is_null(fd: int) -> bool:
     """Return True for /dev/null, which a program may tell from all else."""
     st = os.fstat(fd)
     return stat.S_ISCHR(st.st_mode) and st.st_rdev == _NULL
+
+
+def mode_of(fd: int) -> int:
+    """Return what a descriptor is open for: O_RDONLY, O_WRONLY or O_RDWR."""
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
 
 
 class Input:
@@ -103,8 +109,9 @@ class PipeInput(Input):
 
     def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
         (self._size,) = worker.call(Op(nr.FCNTL, (target, _F_SETPIPE_SZ, 1)))
-        self._peek, self._take = _unread(fd)
+        self._peek, self._take = unread(fd)
         self._taken = 0
+        self._in_pipe = 0  # bytes of the host that were written and not taken yet
         super().__init__(loop, worker, target, fd)
 
     @property
@@ -114,30 +121,52 @@ class PipeInput(Input):
     def _look(self) -> bytes:
         return super()._look() if self._reads_all else self._peek(self._size)
 
-    def _write(self, data: bytes) -> None:
+    def _written(self, data: bytes) -> None:
         if self._reads_all:
-            super()._write(data)
+            super()._written(data)
             return
-        model = self._worker.model
-        has_room = model.struct("ihh").pack(self._target, select.POLLOUT, 0)
-        self._left = model.struct(_INT)
-        ops = [
-            Op(nr.WRITE, (self._target, data, len(data))),
-            Op(nr.POLL, (has_room, 1, -1)),
-            Op(nr.IOCTL, (self._target, termios.FIONREAD, Out(self._left.size))),
-        ]
+        count = self._worker.results(1)[0]
+        if count < 0 and count != -errno.EINTR:
+            return  # the command has closed its input
+        self._in_pipe = max(count, 0)
+        has_room = self._worker.model.struct("ihh")
+        poll = has_room.pack(self._target, select.POLLOUT, 0)
+        ops = [Op(nr.POLL, (poll, 1, -1)), self._ask(self._target)]
         self._places = self._worker.start(ops, self._was_read)
 
-    def _was_read(self) -> None:
-        reply = Reply(self._loop.machine, self._worker.slot, self._places, 3)
-        count, _, known = reply.results
-        (left,) = self._left.unpack(reply.out(2, self._left.size))
-        if count < 0 or known < 0:
-            return  # the command has closed its input
-        self._take(count - left)
-        self._taken += count - left
-        if left:  # likewise
+    def _ask(self, fd: int) -> Op:
+        """Return the call that tells how many bytes are in the pipe."""
+        size = self._worker.model.struct(_INT).size
+        return Op(nr.IOCTL, (fd, termios.FIONREAD, Out(size)))
+
+    def _take_read(self, reply: Reply, number: int) -> bool:
+        """Take from the host what was read. Return True if nothing is in the pipe.
+
+        number: that of the call _ask().
+        """
+        if reply.results[number] < 0:
+            return False
+        size = self._worker.model.struct(_INT)
+        (left,) = size.unpack(reply.out(number, size.size))
+        read, self._in_pipe = self._in_pipe - left, left
+        self._take(read)
+        self._taken += read
+        return not left
+
+    def finish(self, agent: Worker) -> None:
+        """Take what was read: others may still have the command's input open."""
+        if not self._in_pipe:
             return
+        path = f"/proc/{self._worker.pid}/fd/{self._target}\0".encode()
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        (fd,) = agent.attempt(Op(nr.OPEN, (path, flags)))
+        if fd >= 0:
+            self._take_read(agent.request(self._ask(fd), Op(nr.CLOSE, (fd,))), 0)
+
+    def _was_read(self) -> None:
+        reply = Reply(self._loop.machine, self._worker.slot, self._places, 2)
+        if not self._take_read(reply, 1):
+            return  # the command has closed its input
         if self._reads_all:
             resize = Op(nr.FCNTL, (self._target, _F_SETPIPE_SZ, _CHUNK))
             self._worker.start([resize], self._wait)
@@ -145,27 +174,43 @@ class PipeInput(Input):
             self._wait()
 
 
-def _unread(fd: int) -> tuple[Callable[[int], bytes], Callable[[int], object]]:
+def unread(fd: int) -> tuple[Callable[[int], bytes], Callable[[int], object]]:
     """Return how to look at what is to be read from a descriptor, and how to take it.
 
     A device, or what Linux does not let be looked at, is read at once.
     """
     mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
+    if stat.S_ISREG(mode) and _is_seekable(fd):
         return (
             lambda size: os.pread(fd, size, os.lseek(fd, 0, os.SEEK_CUR)),
             lambda count: os.lseek(fd, count, os.SEEK_CUR),
         )
     if stat.S_ISSOCK(mode):
         end = socket.socket(fileno=os.dup(fd))
-        return (
-            lambda size: end.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT),
-            lambda count: count and end.recv(count, socket.MSG_DONTWAIT),
-        )
+        if end.type != socket.SOCK_STREAM:  # a message is taken as a whole
+            return lambda _size: os.read(fd, _CHUNK), lambda _count: None
+        flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+        return lambda size: end.recv(size, flags), lambda count: _drop(end, count)
     if stat.S_ISFIFO(mode):
         copied = _Copied(fd)
         return copied.peek, copied.take
     return lambda size: os.read(fd, size), lambda _count: None
+
+
+def _is_seekable(fd: int) -> bool:
+    """Return False for files such as trace_pipe, which are gone once read."""
+    try:
+        os.lseek(fd, 0, os.SEEK_CUR)
+    except OSError:
+        return False
+    return True
+
+
+def _drop(end: socket.socket, count: int) -> None:
+    """Take so many bytes from a stream, unless somebody else has read them."""
+    with contextlib.suppress(OSError):
+        while count and (data := end.recv(count, socket.MSG_DONTWAIT)):
+            count -= len(data)
 
 
 class _Copied:
@@ -201,7 +246,10 @@ class _Copied:
         if count < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-        return os.read(self._ours, count) if count else b""
+        data = b""
+        while len(data) < count:  # packets of O_DIRECT come one by one
+            data += os.read(self._ours, count - len(data))
+        return data
 
 
 class Output:
@@ -218,7 +266,8 @@ class Output:
         self._worker = worker
         self._source = source
         self.fd = os.dup(fd)  # an Input may watch the same descriptor
-        self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
+        # a pipe that is open for reading alone is never ready to be written to
+        self._waits = stat.S_ISREG(os.fstat(fd).st_mode) or mode_of(fd) == os.O_RDONLY
         self._pending = b""
         self._left = 0  # bytes to read, after finish()
         self.ended = False

@@ -298,6 +298,11 @@ LEAVES = {
     "two-lines": (READ_TWO, "line 0, line 1\n", LINES.partition("line 1\n")[2]),
     "nothing": ("cat >/dev/null", "", ""),
     "closed": ("exec </dev/null; sleep .1", "", LINES),
+    "held": (
+        f"{READ_TWO}; exec 3<&0; sleep 99 <&3 &",
+        "line 0, line 1\n",
+        LINES.partition("line 1\n")[2],
+    ),
 }
 
 
@@ -323,6 +328,19 @@ def test_input_that_is_not_read_is_left(kpfs, tmp_path, kind, what):
             ours.shutdown(socket.SHUT_WR)
         assert sh(kpfs, script, stdin=fd).stdout == said
         assert os.read(fd, 1 << 16).decode() == left
+
+
+def test_pipe_of_the_wrong_direction_is_an_error(kpfs):
+    """A pipe is never ready for what its end is not open for."""
+    ours, theirs = os.pipe()
+    with os.fdopen(ours), os.fdopen(theirs):
+        done = sh(kpfs, "cat || echo $?", stdin=theirs)
+        assert done.stdout == "1\n"
+        assert "Bad file descriptor" in done.stderr
+        command = kpfs.command(*INSIDE, "echo", "lost")
+        done = subprocess.run(command, stdout=ours, stderr=subprocess.PIPE, text=True)
+        assert "Bad file descriptor" in done.stderr
+        assert done.returncode == 2
 
 
 def test_dev_null_is_the_kernels_own(kpfs):
