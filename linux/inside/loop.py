@@ -153,10 +153,19 @@ class Worker:
 class Loop:
     """Runs one kernel. Context: the thread that owns the machine."""
 
-    def __init__(self, machine: LinuxMachine, counts: Sequence[int] = ()) -> None:
-        """counts: offsets of the counters of tasks that can run; empty if unknown."""
+    def __init__(
+        self,
+        machine: LinuxMachine,
+        counts: Sequence[int] = (),
+        agent_runs: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """counts: offsets of the counters of tasks that can run; empty if unknown.
+
+        agent_runs: returns True while the agent has the processor.
+        """
         self.machine = machine
         self._counts = counts
+        self._agent_runs = agent_runs
         self.agent = Worker(self, AGENT, 1)
         self.workers: dict[int, Worker] = {}  # by their slots; but for the agent
         self._then: dict[int, Then] = {}
@@ -364,10 +373,18 @@ class Loop:
             self.agent.start([op], lambda: None)
 
     def follow_host(self) -> None:
-        """Set the kernel's clock forward if it has fallen far behind the host's."""
+        """Set the kernel's clock forward if it has fallen far behind the host's.
+
+        Not while the agent has the processor and others want it: the kernel charges
+        the agent for that time 341-fold, and 30 ms would hold requests to it, such as
+        signals for the command, up for 10 s.
+        """
         machine = self.machine
         host, now, due = machine.host_now(), machine.now(), machine.deadline()
         if machine.quiet or now + BEHIND_NS > host:
+            return
+        can_starve = self._can_rest and runnable.others(machine.board, self._counts)
+        if can_starve and self._agent_runs():
             return
         if due != abi.NEVER:  # the kernel takes a timer that is very late for a lockup
             host = min(host, max(now, due) + LATE_NS)

@@ -14,6 +14,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,7 +71,8 @@ class PreparedKernel(KernelOnBoard):
 
     def begin(self, counts: Sequence[int], on_turn: Callable[[], None]) -> None:
         """Make its loop.  counts, on_turn: see Loop."""
-        self.loop = Loop(self.machine, counts)
+        runs = partial(runnable.is_agent_on_cpu, self)
+        self.loop = Loop(self.machine, counts, runs)
         self.loop.on_turn = on_turn
 
     def leave_out_modules(self) -> None:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count a Linux kernel's tasks that can run, by its counters per processor."""
+"""Tell which tasks of a Linux kernel can run, by its counters per processor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from kpfs.base import abi
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.btf import read_btf
+from kpfs.linux.memory.tasks import TaskList
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 SIZE = 4  # bytes of a count
@@ -37,3 +38,13 @@ def others(board: Board, counts: Sequence[int]) -> bool:
     """Return True if a task besides the agent can run. The agent always can."""
     ram, number = board.ram, board.arch.model.number
     return sum(number(ram[at : at + SIZE]) for at in counts) > 1
+
+
+def is_agent_on_cpu(kernel: KernelOnBoard) -> bool:
+    """Return True if the agent, the kernel's first task, runs. False without BTF."""
+    try:
+        tasks = TaskList(kernel.memory, kernel.symbols, kernel.structures)
+        first = next(tasks.leaders(), None)
+        return first is not None and tasks.row(first).cpu >= 0
+    except (MemoryFault, KernelError, KeyError):
+        return False

@@ -31,7 +31,7 @@ class TaskList(Reader):
 
     def rows(self) -> Iterator[TaskRow]:
         """Yield all tasks, as far as the kernel describes them."""
-        yield from map(self._row, self.all())
+        yield from map(self.row, self.all())
 
     def all(self) -> Iterator[int]:
         """Yield the addresses of all tasks."""
@@ -57,7 +57,8 @@ class TaskList(Reader):
         for node in self._memory.nodes(signal + head, MAX_TASKS):
             yield node - at
 
-    def _row(self, addr: int) -> TaskRow:
+    def row(self, addr: int) -> TaskRow:
+        """Return the task at an address."""
         task = View(self._memory, self._structures["task_struct"], addr)
         start = task.layout.at["comm"]
         comm = task.raw[start : start + _COMM_LEN].partition(b"\0")[0]

@@ -9,7 +9,7 @@ import pytest
 from kpfs.base import abi
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.inside import runnable
-from kpfs.linux.inside.loop import QUIET_BLOCKS, Loop
+from kpfs.linux.inside.loop import BEHIND_NS, QUIET_BLOCKS, Loop
 from tests.there import stand_in
 
 COUNTS = [0, 4]  # where those of two processors are
@@ -22,7 +22,7 @@ class Board:
     arch = X86_64
 
     def __init__(self, *running):
-        self.ram = struct.pack("<2I", *running)
+        self.ram = struct.pack(f"<{len(running)}I", *running)
         self.blocks = QUIET_BLOCKS - 1
         self.now = 0
 
@@ -64,3 +64,21 @@ def test_no_time_passes_for_the_agent_while_others_wait_for_their_turn():
     board = Board(2, 0)
     loop_over(board, COUNTS).step()
     assert board.now == 0
+
+
+@pytest.mark.parametrize(
+    ("running", "agent_runs", "follows"),
+    [(2, True, False), (2, False, True), (1, True, True)],
+)
+def test_the_agent_pays_for_no_time_while_others_wait(running, agent_runs, follows):
+    """At SCHED_IDLE it would not run again for 341 times as long."""
+    board, host = Board(running), BEHIND_NS + 1
+    machine = SimpleNamespace(
+        board=board,
+        quiet=False,
+        host_now=lambda: host,
+        now=lambda: board.now,
+        deadline=lambda: abi.NEVER,
+    )
+    Loop(stand_in(machine), COUNTS[:1], lambda: agent_runs).follow_host()
+    assert board.now == host * follows
