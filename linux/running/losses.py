@@ -41,7 +41,9 @@ _RESETS = (
 # from the first use of the first one on, the others tell which probes are not hit
 _SWITCH, _FTRACE = "ftrace_enable_sysctl", ("arch_ftrace_update_code", _PROBED_IP)
 _REMOVED, _PIPE_CLOSED = "instance_rmdir", "tracing_release_pipe"
-_LSM_LOADED = "bpf_lsm_verify_prog"  # a program of type LSM is loaded
+# attach a BPF program to a function, as those of type LSM are, or to one of a cgroup
+_ATTACHED = "bpf_trampoline_link_prog", "bpf_trampoline_link_cgroup_shim"
+_TYPE_LSM = 29  # BPF_PROG_TYPE_LSM
 
 
 class Losses:
@@ -58,13 +60,13 @@ class Losses:
         self._maxactive: dict[str, int] = {}  # by names
         self._removed: dict[int, str] = {}  # instances that are, by their rings
         self._forgotten: Counter[tuple[str, str]] = Counter()  # by ring and reason
-        self._has_lsm = False  # a program of that type was loaded
+        self._has_lsm = False  # a program of that type was attached
         self._places = list(self._found)
         self._set_sites()
         mark_told(board)
         self._kernel.machine.stops.follow_losses(self._name)
         self._asked: dict[int, str] = {}
-        self._ask((*_RESETS, _REMOVED, _PIPE_CLOSED, _SWITCH, _LSM_LOADED))
+        self._ask((*_RESETS, _REMOVED, _PIPE_CLOSED, _SWITCH, *_ATTACHED))
 
     def _ask(self, names: Sequence[str]) -> None:
         """Be asked before these functions, too."""
@@ -152,8 +154,8 @@ class Losses:
                 name = self._kernel.memory.string(first, NAME_MAX)
                 rings = dict(self._rings().buffers())
                 self._removed = {rings.get(name, 0): name}
-            elif self._asked[at] == _LSM_LOADED:
-                self._has_lsm = True
+            elif self._asked[at] in _ATTACHED:
+                self._has_lsm |= self._is_lsm(first, self._asked[at])
             elif self._asked[at] == _PIPE_CLOSED:
                 self._leave_lines(second)
             elif self._asked[at] == _SWITCH:
@@ -164,6 +166,18 @@ class Losses:
                 self._follow_ftrace(second if is_probe else 0, is_gone=bool(third))
             else:
                 self._add_ring(first)
+
+    def _is_lsm(self, at: int, function: str) -> bool:
+        """Return True if what a function attaches is a program of type LSM.
+
+        at: the program, or since 6.0 the link that leads to it.
+        """
+        if function != _ATTACHED[0]:
+            return True
+        link = self._kernel.structures["bpf_tramp_link"].at.get("link")
+        if link is not None:
+            at = self._view("bpf_link", at + link).word("prog")
+        return self._view("bpf_prog", at).number("type", 4) == _TYPE_LSM
 
     def _add_ring(self, buffer: int) -> None:
         rings = self._rings()

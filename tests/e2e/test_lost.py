@@ -256,6 +256,8 @@ def test_programs_of_a_security_module_that_was_not_started(
     hits = "FAILED lsm: 0 hits instead of 100\n" if told else "ok lsm\n"
     assert (done.stdout, done.returncode) == (hits, int(told))
     assert (f"kpfs: lost: {losses.UNCALLED_LSM}\n" in done.stderr) == told
+    done = kpfs(*words, program, "lsm", "load")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
 @each_kind

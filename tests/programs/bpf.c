@@ -734,7 +734,10 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "lsm")) {
 		int id = btf_function("bpf_lsm_file_permission");
 
-		test_trampoline("lsm", BPF_PROG_TYPE_LSM, BPF_LSM_MAC, id);
+		if (argc > 2) /* a feature probe attaches nothing */
+			loaded("lsm", load_counter(BPF_PROG_TYPE_LSM, BPF_LSM_MAC, id));
+		else
+			test_trampoline("lsm", BPF_PROG_TYPE_LSM, BPF_LSM_MAC, id);
 		return failures != 0;
 	}
 	for (int jit = 1; jit >= 0; jit--) {
