@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.base.elf import MACHINES
+from kpfs.base.elf import EM_386, EM_AARCH64, EM_ARM, EM_X86_64, MACHINES
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.loop import Worker
@@ -26,6 +26,8 @@ _INTERPRETER = 3  # PT_INTERP
 _SCRIPT = b"#!"
 _BLANKS = b" \t"
 _DEEPEST = 4  # scripts whose interpreters are scripts
+# most kernels for these run 32-bit programs, too, which are for another machine
+_RUNS_TOO = {EM_X86_64: EM_386, EM_AARCH64: EM_ARM}
 
 
 def why_not(worker: Worker, path: str) -> str:
@@ -63,10 +65,13 @@ def _why_not(path: str, read: Callable[[str], bytes], own: int, depth: int = 0) 
         machine, interpreter = read_head(head)
     except (struct.error, KeyError, IndexError):
         return ""
+    lacks = _lacks(path, interpreter, read)
+    if lacks and machine in (own, _RUNS_TOO.get(own)):
+        return lacks
     if machine != own:
         meant, runs = _name(machine), _name(own)
         return f"{path} is a program for {meant}, and this kernel runs those for {runs}"
-    return _lacks(path, interpreter, read)
+    return ""
 
 
 def _lacks(path: str, interpreter: str, read: Callable[[str], bytes]) -> str:

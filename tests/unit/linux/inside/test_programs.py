@@ -8,9 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.base.elf import EHDR_FORM, MACHINES, MODELS, pack_segment, segment_size
+from kpfs.base.elf import (
+    EHDR_FORM,
+    EM_386,
+    EM_AARCH64,
+    EM_ARM,
+    EM_X86_64,
+    MACHINES,
+    MODELS,
+    pack_segment,
+    segment_size,
+)
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import read_agent
+from kpfs.linux.inside import programs
 from kpfs.linux.inside.programs import read_head
 from tests import harness
 
@@ -39,6 +50,33 @@ def test_programs_of_either_size_and_byte_order(model):
     segment = pack_segment(model, 3, 4, ehdr.size + size, 0, 0, len(name), 1)
     assert read_head(head(0) + segment + name) == (40, "")
     assert read_head(head(1) + segment + name) == (40, "/lib/ld.so.1")
+
+
+@pytest.mark.parametrize(
+    ("machine", "own", "why"),
+    [
+        (EM_386, EM_X86_64, "needs /none, which is not there"),
+        (EM_ARM, EM_AARCH64, "needs /none, which is not there"),
+        (
+            EM_X86_64,
+            EM_386,
+            "is a program for x86-64, and this kernel runs",
+        ),
+        (EM_386, EM_AARCH64, "is a program for i386, and this kernel runs"),
+    ],
+)
+def test_programs_of_32_bits_of_a_kernel_that_runs_both(
+    monkeypatch, tmp_path, machine, own, why
+):
+    model = MODELS[1 if machine in (EM_386, EM_ARM) else 2, 1]
+    ehdr, size, name = model.struct(EHDR_FORM), segment_size(model), b"/none\0"
+    ident = (b"\x7fELF" + bytes((model.long // 4, 1))).ljust(16, b"\0")
+    rest = ehdr.size, 0, 0, ehdr.size, size, 1, 0, 0, 0
+    segment = pack_segment(model, 3, 4, ehdr.size + size, 0, 0, len(name), 1)
+    it = tmp_path / "it"
+    it.write_bytes(ehdr.pack(ident, 2, machine, 1, 0, *rest) + segment + name)
+    monkeypatch.setattr(programs, "own_machine", lambda: own)
+    assert programs.why_not_here(str(it)).startswith(f"{it} {why}")
 
 
 @pytest.mark.parametrize(
