@@ -189,8 +189,9 @@ class InsideCommand:
             key = st.st_dev, st.st_ino
             if tty[number]:
                 ends.append(self._slave)
-            elif is_null(fd):
-                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR)))
+            elif is_null(fd) or (number and mode_of(fd) == os.O_RDONLY):
+                # of what was closed, too: to write to it fails as it does on the host
+                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", mode_of(fd))))
             elif apart and not number:  # when a pipe of this host ends is not ours
                 ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
             elif not number and mode_of(fd) != os.O_WRONLY:

@@ -266,8 +266,7 @@ class Output:
         self._worker = worker
         self._source = source
         self.fd = os.dup(fd)  # an Input may watch the same descriptor
-        # a pipe that is open for reading alone is never ready to be written to
-        self._waits = stat.S_ISREG(os.fstat(fd).st_mode) or mode_of(fd) == os.O_RDONLY
+        self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
         self._pending = b""
         self._left = 0  # bytes to read, after finish()
         self.ended = False

@@ -337,10 +337,19 @@ def test_pipe_of_the_wrong_direction_is_an_error(kpfs):
         done = sh(kpfs, "cat || echo $?", stdin=theirs)
         assert done.stdout == "1\n"
         assert "Bad file descriptor" in done.stderr
-        command = kpfs.command(*INSIDE, "echo", "lost")
+        command = kpfs.command(*INSIDE, "/bin/echo", "lost")
         done = subprocess.run(command, stdout=ours, stderr=subprocess.PIPE, text=True)
         assert "Bad file descriptor" in done.stderr
-        assert done.returncode == 2
+        assert done.returncode == 1
+
+
+@pytest.mark.parametrize("fd", [0, 1, 2])
+def test_descriptor_that_is_closed_is_an_error(kpfs, fd):
+    """A command that writes to it notices, and succeeds if it does not mind."""
+    script = ["read a", "echo a", "echo a >&2"][fd] + " && exit 9; exit 0"
+    command = kpfs.command(*INSIDE, "bash", "-c", script)
+    closed = "sh", "-c", f'exec "$@" {fd}>&-', "sh", *command
+    assert subprocess.run(closed, timeout=60).returncode == 0
 
 
 def test_dev_null_is_the_kernels_own(kpfs):
