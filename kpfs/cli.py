@@ -46,6 +46,8 @@ VERSION = "0.2.0"
 RELEASED = "2026-11-22"
 EXIT_INTERRUPTED = 130
 OWN_CPUS = 2
+# why output is not written; a standard output that was closed cannot be
+_OF_OUTPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF}
 
 PITCH = "A Linux kernel for each command, to trace and to break, without root or KVM."
 
@@ -248,7 +250,7 @@ def _why_not(error: OSError) -> str:
     """Return cause and remedy for a system call that nobody expected to fail."""
     if error.filename:
         words = str(of_file(error, str(error.filename)))
-    elif error.errno == errno.ENOSPC:  # files that were named are told of elsewhere
+    elif error.errno in _OF_OUTPUT:  # files that were named are told of elsewhere
         words = f"standard output: {error.strerror}"
     else:
         frame = error.__traceback__

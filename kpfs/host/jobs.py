@@ -86,7 +86,8 @@ def gathered(
             found[done.name] = json.loads(told)
             if "result" not in found[done.name]:
                 told = found[done.name].get("error", f"it ended by {done.status}")
-                raise SetupError(f"{done.name}: {told}")
+                named = f"{done.name}: "
+                raise SetupError(named + told.removeprefix(named))
     return {name: found[name]["result"] for name in names}
 
 

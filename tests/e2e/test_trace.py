@@ -122,6 +122,13 @@ def test_the_file_is_opened_before_the_command_runs(kpfs, tmp_path):
     assert done.stderr == "kpfs: /dev/full: No space left on device\n"
 
 
+def test_output_that_is_closed_is_named(kpfs):
+    command = kpfs.command("trace", "--", "true")
+    done = harness.run("sh", "-c", 'exec "$@" >&-', "sh", *command)
+    said = "kpfs: standard output: Bad file descriptor\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_a_file_is_replaced_by_a_recording_alone(kpfs, tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("x" * 100_000)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kpfs.base.errors import SetupError
 from kpfs.base.signals import SignalledError, raised
 from kpfs.host import jobs
 from tests import harness
@@ -34,6 +35,15 @@ def test_an_error_is_a_status(capfd):
 
     assert [done.status for done in jobs.run("a", 1, work)] == [1]
     assert "ValueError: a" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["6.1: is damaged", "is damaged"])
+def test_an_error_names_its_job_once(words):
+    def work(_name):
+        raise SetupError(words)
+
+    with pytest.raises(SetupError, match=r"^6\.1: is damaged$"):
+        jobs.gathered(["6.1"], work, "asking")
 
 
 def test_the_others_end_when_nobody_waits(tmp_path):
