@@ -35,6 +35,8 @@ LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnotice
 BEHIND_NS = 10_000_000
 LATE_NS = 1_000_000_000
 OUTLIVED_NS = 1_000_000  # for which processors run on when one has ended the kernel
+# for which they may take over what it has left to be run, as the scheduler does
+TAKEN_OVER_NS = 100_000_000
 REST_MS = 10  # longest sleep while nothing happens
 MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-guest
 # If no other task runs, fewer blocks of code than this run between two pauses of the
@@ -290,6 +292,11 @@ class Loop:
             self._end_turn()
             return False
         self._unrest.end()
+        return self._pause()
+
+    def _pause(self) -> bool:
+        """Go on with what a worker has done. Return True if it is the agent's turn."""
+        machine = self.machine
         current = machine.current()
         if current:
             has_finished = current in self._then and self._finish(current)
@@ -303,7 +310,8 @@ class Loop:
         """Run the other processors for a moment after one has ended the kernel.
 
         They go on until that one stops them. So a worker on one of them comes to read
-        what the command has just written.
+        what the command has just written. To a terminal that is behind a task of the
+        kernel, which may wait for the processor that has ended.
         """
         machine, board = self.machine, self.machine.board
         why, ended = machine.dead, board.get(abi.Board.current)
@@ -317,16 +325,30 @@ class Loop:
         board.set_cpu(ended, state=abi.CPU_OFF)
         board.set_cpu(others[0], state=abi.CPU_RUNS)
         board.select(others[0])
-        until = machine.now() + OUTLIVED_NS
+        self._move_workers(others)
+        begin = machine.now()
+        until = begin + OUTLIVED_NS
         with contextlib.suppress(MachineDiedError):
             while machine.now() < until and machine.step() == abi.STOP_PAUSE:
-                slot = machine.current()
-                if slot in self._then:
-                    self._finish(slot)
-                machine.give_way()
+                self._pause()
+                can_run = runnable.each(board, self._counts)
+                left = can_run.pop(ended) > 1 if can_run else False
+                if left and sum(can_run) == 1:  # the agent
+                    until = min(begin + TAKEN_OVER_NS, machine.now() + OUTLIVED_NS)
         board.set_cpu(ended, state=abi.CPU_RUNS)
         board.select(ended)
         machine.dead = why
+
+    def _move_workers(self, processors: Sequence[int]) -> None:
+        """Keep workers on these processors: one that is woken elsewhere may not run."""
+        if self.agent.busy:
+            return
+        may = self.agent.model.struct("L").pack(sum(1 << one for one in processors))
+        moves = [
+            Op(nr.SCHED_SETAFFINITY, (worker.pid, len(may), may))
+            for worker in self.workers.values()
+        ]
+        self.agent.start(moves[: abi.NR_OPS], lambda: None)
 
     def _end_turn(self) -> None:
         """Look at the host at the end of a turn, in which no worker has paused.

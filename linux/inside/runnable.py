@@ -34,10 +34,15 @@ def find(kernel: KernelOnBoard) -> list[int]:
     ]
 
 
+def each(board: Board, counts: Sequence[int]) -> list[int]:
+    """Return how many tasks can run on each processor."""
+    ram, number = board.ram, board.arch.model.number
+    return [number(ram[at : at + SIZE]) for at in counts]
+
+
 def others(board: Board, counts: Sequence[int]) -> bool:
     """Return True if a task besides the agent can run. The agent always can."""
-    ram, number = board.ram, board.arch.model.number
-    return sum(number(ram[at : at + SIZE]) for at in counts) > 1
+    return sum(each(board, counts)) > 1
 
 
 def is_agent_on_cpu(kernel: KernelOnBoard) -> bool:
