@@ -34,7 +34,7 @@ NOT_UNIQUE = b"The symbol is not unique"
 _JUMP_ENTRIES = "iil", "LLl"
 _INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = "ii"
-_EXCEPTIONS = "iii", "LL"
+_EXCEPTIONS = "ii", "iii", "LL"  # fixup and handler lead into text, but out of order
 _NEEDED = "kprobe_blacklist", "ftrace_pages_start", "__start___ex_table"
 _SAMPLE = 8192  # bytes of a table by which its layout is found
 # struct bug_entry: with the file, with the format's text besides (7.x), without either
@@ -103,23 +103,30 @@ class UnprobedTables(KernelTables):
                 probes = Kprobes(self._live, saved.symbols, saved.structures)
                 yield start, probes.unprobed(start, live, saved.arch.breakpoint_size)
 
-    def _layout(self, name: str, layouts: Sequence[str]) -> str:
-        """Return the layout by which most rows of a section lead into text."""
+    def _layout(
+        self, name: str, layouts: Sequence[str], is_sorted: bool = False
+    ) -> str:
+        """Return the layout by which most rows of a section lead into text.
+
+        is_sorted: in the table no row's place is below that of the row before.
+        """
         start, raw = self._section(name)
         raw = raw[:_SAMPLE]
 
         def share(row: str) -> float:
-            in_text = [
-                self.is_text(target) for target in self._targets(start, raw, row)
+            places = list(self._targets(start, raw, row))
+            fitting = [
+                self.is_text(place) and not (is_sorted and place < before)
+                for before, place in zip([0, *places], places, strict=False)
             ]
-            return sum(in_text) / max(len(in_text), 1)
+            return sum(fitting) / max(len(fitting), 1)
 
         return max(layouts, key=share)
 
     def _read_tables(self, record: int) -> None:
         """record: bytes of a struct dyn_ftrace."""
         bug = self._layout("bug_table", _BUGS)
-        exception = self._layout("ex_table", _EXCEPTIONS)
+        exception = self._layout("ex_table", _EXCEPTIONS, is_sorted=True)
         label = self._layout("jump_table", _JUMP_ENTRIES)
         exceptions = list(self._table("ex_table", exception))
         calls = list(self._table("static_call_sites", _STATIC_CALL_SITE))
