@@ -104,8 +104,9 @@ class CommandSession:
             if is_end(dead):
                 why = f"the kernel ended with CMD: {dead}"
             if self._command:
+                is_read = self._command.read_rest()
                 rest = None if self._command.is_written else self._command.write_out
-                if not self._command.is_read:
+                if not is_read:
                     why += "; the end of its output may be lost, as it was not read"
             ended = Outcome(TROUBLE, why, [why])
         except UnfitError as error:  # a sysctl does not take its value

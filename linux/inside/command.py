@@ -38,6 +38,7 @@ from kpfs.linux.inside.stdio import (
     open_pipe,
     open_terminal,
 )
+from kpfs.linux.inside.unread import of_terminal
 from kpfs.linux.inside.waiting import stacks
 from kpfs.linux.running.chosen import path_of, set_sysctls
 from kpfs.linux.running.machine import MachineDiedError, Op, Out, writing
@@ -94,6 +95,7 @@ class InsideCommand:
         self.outputs: list[Output] = []
         self._input: PipeInput | None = None
         self._terminal: Worker | None = None  # holds the pty's master
+        self._screen: tuple[Output, int] | None = None  # reader of the master, its pid
         self._overlays = {tree.ALL: files}  # what lies below each of them
         self._forget_until: dict[str, int] = {}  # overlay: the kernel's time
         self._next_look = 0.0
@@ -189,14 +191,16 @@ class InsideCommand:
             key = st.st_dev, st.st_ino
             if tty[number]:
                 ends.append(self._slave)
+            elif apart and not number:  # when a pipe of this host ends is not ours
+                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
+            elif apart:
+                ends.append(self._pipe_out(fd))
             elif is_null(fd) or (number and mode_of(fd) == os.O_RDONLY):
                 # of what was closed, too: to write to it fails as it does on the host
                 ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", mode_of(fd))))
-            elif apart and not number:  # when a pipe of this host ends is not ours
-                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
             elif not number and mode_of(fd) != os.O_WRONLY:
                 ends.append(self._pipe_in(fd))
-            elif key in same and not apart:
+            elif key in same:
                 ends.append(same[key])
             else:  # nobody may read standard input that is open for writing alone
                 ends.append(self._pipe_out(fd))
@@ -230,7 +234,8 @@ class InsideCommand:
         self._terminal = self._worker.fork("kpfs-tty")
         self._terminal.call(Op(nr.CLOSE, (self._slave,)))
         self._worker.call(Op(nr.CLOSE, (master,)))
-        self.outputs.append(Output(self._loop, reader, master, fd))
+        self._screen = Output(self._loop, reader, master, fd), reader.pid
+        self.outputs.append(self._screen[0])
         if has_input:
             writer = self._terminal.fork("kpfs-tty")
             Input(self._loop, writer, master, fd)
@@ -479,14 +484,22 @@ class InsideCommand:
         """Return True if all of its output is written, or can never be."""
         return not any(output.left for output in self.outputs)
 
-    @property
-    def is_read(self) -> bool:
-        """Return False if the kernel may have output that nobody has read."""
-        return all(output.is_read for output in self.outputs)
-
     def write_rest(self) -> None:
         """Write the rest of the output, however late it is read. MachineDiedError."""
         self._loop.run(self._lets_go)
+
+    def read_rest(self) -> bool:
+        """Read what a dead kernel has of its output, and write what is taken now.
+
+        Return False if it may have more that nobody has read.
+        """
+        if self._screen:
+            output, reader = self._screen
+            output.add(of_terminal(self._kernel, reader, self._master))
+        is_read = all(output.is_read for output in self.outputs)
+        for output in self.outputs:
+            output.write_out()
+        return is_read
 
     def write_out(self) -> None:
         """Write what was read of the output of a kernel that is dead, likewise."""

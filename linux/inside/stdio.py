@@ -317,12 +317,15 @@ class Output:
         elif count <= 0:  # EIO: no task has the terminal open
             self.ended = True
         else:
-            data = bytes(self._worker.memory[:count])
-            self._pending += data
             self._left -= count
-            if self.copy >= 0:
-                os.write(self.copy, data)
+            self.add(bytes(self._worker.memory[:count]))
             self._flush()
+
+    def add(self, data: bytes) -> None:
+        """Note that something is to be written."""
+        self._pending += data
+        if self.copy >= 0:
+            os.write(self.copy, data)
 
     def _flush(self) -> None:
         """Write as much as the host takes now, and the rest when it takes more."""

@@ -520,7 +520,7 @@ def test_kernels_of_other_architectures(kpfs, runtime, kernel):
     ("kernel", "saved"),
     [
         harness.on(harness.ARMHF, "r11", id="armhf"),
-        harness.on(harness.I386, "ebp", id="i386"),
+        harness.on(harness.I386, "ebp", id="i386", marks=[pytest.mark.slow]),
     ],
 )
 def test_kernels_of_32_bits(kpfs, runtime, kernel, saved):

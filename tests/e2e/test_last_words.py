@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The output of a command whose kernel ends, in each way and on each architecture.
 
-Tests kpfs.linux.inside.stdio, kpfs.linux.inside.command.
+Tests kpfs.linux.inside.stdio, kpfs.linux.inside.command, kpfs.linux.inside.unread.
 """
 
 import shlex
@@ -13,6 +13,7 @@ from tests import harness, kernel_modules
 from tests.e2e.test_kernel_arches import ALL, WITHOUT_TYPES
 from tests.programs import static_program
 
+TWO = harness.KERNEL, harness.TWO_CPUS
 LINES = "one\ntwo\n"
 DIED, ENDED = "kpfs: the kernel died: ", "kpfs: the kernel ended with CMD: it "
 PANIC = f"{DIED}ESHUTDOWN: kernel panic: "
@@ -105,10 +106,11 @@ def test_no_line_is_lost_by_a_module(kpfs, module, said):
     assert done.stderr.startswith(PANIC + said)
 
 
-@pytest.mark.two_cpus
-def test_no_line_is_lost_at_a_terminal(kpfs, tmp_path):
+@pytest.mark.parametrize("kernel", [harness.on(one) for one in TWO])
+def test_no_line_is_lost_at_a_terminal(kpfs, tmp_path, kernel):
+    """A task of the kernel brings it, which one processor alone does not run."""
     program = str(static_program("last", tmp_path))
-    words = kpfs.command("run", "--kernel", harness.TWO_CPUS, "--inside", "--")
+    words = kpfs.command("run", "--kernel", kernel, "--inside", "--")
     command = shlex.join([*map(str, words), program, "c"])
     done = harness.run("script", "-qec", command, "/dev/null", stdin=subprocess.DEVNULL)
     assert LINES in done.stdout.replace("\r", ""), done

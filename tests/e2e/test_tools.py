@@ -113,7 +113,7 @@ def test_kprobe_until_it_is_interrupted(perf_tools, tmp_path):
     out = tmp_path / "out"
     # a job in the background would ignore the signal, but for timeout
     shown = perf_tools(f"""
-    timeout 100 kprobe-perf '{probe}' >{out} 2>&1 & perf=$!
+    >{out}; timeout 100 kprobe-perf '{probe}' >{out} 2>&1 & perf=$!
     until grep -q 'cat-.* got: ' {out}; do sleep 0.02; done
     kill -INT $perf; wait $perf || :
     cat {out} {events}; echo end""")

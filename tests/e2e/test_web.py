@@ -360,7 +360,7 @@ def on_kernel(kernel, place, *marks):
     [
         on_kernel(harness.ARM64, "vfs_read+16", pytest.mark.arm64_kernel),
         on_kernel(harness.S390X, "vfs_read+6", pytest.mark.s390x_kernel),
-        on_kernel(harness.I386, "vfs_read+6", pytest.mark.i386_kernel),
+        on_kernel(harness.I386, "vfs_read+6", pytest.mark.i386_kernel, SLOW),
         on_kernel(harness.RISCV64, "vfs_read+8", pytest.mark.riscv64_kernel, SLOW),
         on_kernel(harness.PPC64, "vfs_read+32", pytest.mark.ppc64_kernel, SLOW),
         on_kernel(harness.ARMHF, "vfs_read", pytest.mark.armhf_kernel, SLOW),

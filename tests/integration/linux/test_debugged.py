@@ -22,13 +22,11 @@ from tests import harness
 KERNELS = [
     harness.on(harness.KERNEL),
     harness.on(harness.ARM64),
-    harness.on(harness.RISCV64),
-    harness.on(harness.S390X),
-    harness.on(harness.PPC64),
+    *harness.on_each((harness.RISCV64, harness.S390X, harness.PPC64)),
 ]
 # kallsyms has no data there; stacks of the last one are guessed
-KERNELS_OF_32_BITS = [harness.on(kernel) for kernel in (harness.ARMHF, harness.I386)]
-WITHOUT_DATA = [*KERNELS_OF_32_BITS, harness.on(harness.MIPS64)]
+KERNELS_OF_32_BITS = harness.on_each((harness.ARMHF, harness.I386))
+WITHOUT_DATA = [*KERNELS_OF_32_BITS, *harness.on_each((harness.MIPS64,))]
 # by architecture: where it counts, and some other register
 REGISTERS = {
     "x86": ("rip", "rbx"),
