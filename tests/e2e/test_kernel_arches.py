@@ -66,15 +66,16 @@ ALL = [
     pytest.param(S390X, marks=pytest.mark.s390x_kernel),
     pytest.param(PPC64, marks=pytest.mark.ppc64_kernel),
 ]
+SLOW = [pytest.mark.slow]  # their exemplars are not: see harness.EXEMPLARS
 MIPS64 = Row(harness.MIPS64, "mips64", "sys_", "break", "mips64", 8)
 I386 = Row(harness.I386, "i686", "__ia32_sys_", "int3", "i386", 3)
 OF_32_BITS = [
     pytest.param(ARMHF, marks=pytest.mark.armhf_kernel),
-    pytest.param(I386, marks=pytest.mark.i386_kernel),
+    pytest.param(I386, marks=[pytest.mark.i386_kernel, *SLOW]),
 ]
 WITHOUT_TYPES = [
     *OF_32_BITS,
-    pytest.param(MIPS64, marks=pytest.mark.mips64_kernel),
+    pytest.param(MIPS64, marks=[pytest.mark.mips64_kernel, *SLOW]),
 ]
 CHANGES = """
 set -e
@@ -192,12 +193,12 @@ def test_a_mount_and_what_machine_has(kpfs, row):
     ("kernel", "root"),
     [
         harness.on(harness.ARM64_TWO_CPUS, harness.arm64_root),
-        harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root),
+        harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root, marks=SLOW),
         harness.on(harness.S390X_TWO_CPUS, harness.s390x_root),
-        harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root),
+        harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root, marks=SLOW),
         harness.on(harness.ARMHF_TWO_CPUS, harness.armhf_root),
-        harness.on(harness.I386_TWO_CPUS, harness.i386_root),
-        harness.on(harness.MIPS64_TWO_CPUS, harness.mips64_root),
+        harness.on(harness.I386_TWO_CPUS, harness.i386_root, marks=SLOW),
+        harness.on(harness.MIPS64_TWO_CPUS, harness.mips64_root, marks=SLOW),
     ],
 )
 def test_two_processors(kpfs, kernel, root):
