@@ -15,7 +15,7 @@ from bench import qemu_kernel
 from bench.command import NotHereError
 from kpfs.base.data_model import BIG_64
 from kpfs.linux.arch.arches import MIPS64, PACKAGED, split_name
-from kpfs.linux.make import layout
+from kpfs.linux.make import layout, mips64
 from kpfs.linux.make.fdt import FdtNode, Value, u64
 from kpfs.linux.package import image_file
 from tests import harness
@@ -27,7 +27,7 @@ _MALTA_RAM, _MALTA_MORE_RAM = 256 << 20, 0x9000_0000  # bytes from 0; where the 
 _MALTA_TREE = 1 << 20  # from the end of RAM, where the initrd does not reach
 _MALTA_HZ, _MALTA_UART = 320_000_000, 0x1F00_0900
 _MALTA_BOARD, _RESET_AT, _RESET = 0x1F00_0000, 0x500, 0x42
-_CLOCK, _CONTROLLER, _BOARD = 1, 2, 3  # phandles
+_BOARD = mips64.CONTROLLER + 1  # a phandle
 
 
 class QemuMachine(NamedTuple):
@@ -108,24 +108,11 @@ class QemuKernel:
 _MALTA_ROOT: dict[str, Value] = {
     "compatible": "kpfs,malta",
     "model": "malta",
-    "interrupt-parent": _CONTROLLER,
+    "interrupt-parent": mips64.CONTROLLER,
 }
 
 
 def _malta_nodes() -> list[FdtNode]:
-    clock: dict[str, Value] = {
-        "compatible": "fixed-clock",
-        "#clock-cells": 0,
-        "clock-frequency": _MALTA_HZ,
-        "phandle": _CLOCK,
-    }
-    controller: dict[str, Value] = {
-        "compatible": "mti,cpu-interrupt-controller",
-        "interrupt-controller": b"",
-        "#interrupt-cells": 1,
-        "#address-cells": 0,
-        "phandle": _CONTROLLER,
-    }
     uart: dict[str, Value] = {
         "compatible": "ns16550a",
         "reg": u64(_MALTA_UART, 64),
@@ -151,9 +138,7 @@ def _malta_nodes() -> list[FdtNode]:
     return [
         FdtNode(f"memory@{_MALTA_MORE_RAM:x}", more),
         FdtNode(f"board@{_MALTA_BOARD:x}", board, [FdtNode("reboot", reboot)]),
-        layout.processors(1, FdtNode("", {"compatible": "mti,5KE", "clocks": _CLOCK})),
-        FdtNode("clock", clock),
-        FdtNode("interrupt-controller", controller),
+        *mips64.processors(1, _MALTA_HZ),
         FdtNode(f"serial@{_MALTA_UART:x}", uart),
     ]
 

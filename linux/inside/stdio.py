@@ -30,7 +30,6 @@ _PIPE, _INT = "2i", "i"
 _FIRST = 1  # the lowest priority of SCHED_FIFO, which all ordinary tasks give way to
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
-_F_SETPIPE_SZ, _NONBLOCK = 1031, 2  # SPLICE_F_NONBLOCK; Python has them since 3.10
 _NULL = os.makedev(1, 3)
 
 
@@ -108,7 +107,7 @@ class PipeInput(Input):
     """
 
     def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
-        (self._size,) = worker.call(Op(nr.FCNTL, (target, _F_SETPIPE_SZ, 1)))
+        (self._size,) = worker.call(Op(nr.FCNTL, (target, fcntl.F_SETPIPE_SZ, 1)))
         self._peek, self._take = unread(fd)
         self._taken = 0
         self._in_pipe = 0  # bytes of the host that were written and not taken yet
@@ -168,7 +167,7 @@ class PipeInput(Input):
         if not self._take_read(reply, 1):
             return  # the command has closed its input
         if self._reads_all:
-            resize = Op(nr.FCNTL, (self._target, _F_SETPIPE_SZ, _CHUNK))
+            resize = Op(nr.FCNTL, (self._target, fcntl.F_SETPIPE_SZ, _CHUNK))
             self._worker.start([resize], self._wait)
         else:
             self._wait()
@@ -224,28 +223,27 @@ class _Copied:
         self._ours, self._copy = os.pipe()
         for end in (self._ours, self._copy):
             weakref.finalize(self, os.close, end)
-        library = ctypes.CDLL(None, use_errno=True)
-        self._tee, self._splice = library.tee, library.splice
-        self._tee.restype = self._splice.restype = ctypes.c_ssize_t
+        self._tee = ctypes.CDLL(None, use_errno=True).tee
+        self._tee.restype = ctypes.c_ssize_t
 
     def peek(self, size: int) -> bytes:
         """Return what is at the pipe's begin; b"" at its end. Raises OSError."""
         room = ctypes.c_size_t(size)
-        return self._moved(self._tee(self._fd, self._copy, room, _NONBLOCK))
+        count = self._tee(self._fd, self._copy, room, os.SPLICE_F_NONBLOCK)
+        if count < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return self._moved(count)
 
     def take(self, count: int) -> None:
         """Take so many bytes from the pipe's begin."""
         if count:
-            room = ctypes.c_size_t(count)
-            where = self._fd, None, self._copy, None
+            where = self._fd, self._copy, count
             with contextlib.suppress(OSError):
-                self._moved(self._splice(*where, room, _NONBLOCK))
+                self._moved(os.splice(*where, flags=os.SPLICE_F_NONBLOCK))
 
     def _moved(self, count: int) -> bytes:
-        """Return what a call has brought into our pipe. Raises OSError."""
-        if count < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        """Return so many bytes, which were moved into our pipe."""
         data = b""
         while len(data) < count:  # packets of O_DIRECT come one by one
             data += os.read(self._ours, count - len(data))

@@ -21,7 +21,7 @@ VERBOSE = f" earlycon=uart8250,mmio,{abi.MIPS64_CONSOLE:#x} keep_bootcon logleve
 _UNMAPPED = 0xFFFF_FFFF_8000_0000  # the segment where the kernel is
 _BY_TREE = -2 & MASK64  # what a0 says of a1
 _TREE_BEFORE_END = 1 << 20  # the initrd, too, has so much at RAM's end
-_CLOCK, _CONTROLLER = 1, 2  # phandles
+_CLOCK, CONTROLLER = 1, 2  # phandles
 _COUNTS = 2  # cycles of a processor for one count
 
 
@@ -29,20 +29,6 @@ def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    processor: dict[str, Value] = {"compatible": "mti,5KE", "clocks": _CLOCK}
-    clock: dict[str, Value] = {
-        "compatible": "fixed-clock",
-        "#clock-cells": 0,
-        "clock-frequency": _COUNTS * (abi.CLOCK_HZ // abi.MIPS64_NS_PER_COUNT),
-        "phandle": _CLOCK,
-    }
-    controller: dict[str, Value] = {
-        "compatible": "mti,cpu-interrupt-controller",
-        "interrupt-controller": b"",
-        "#interrupt-cells": 1,
-        "#address-cells": 0,
-        "phandle": _CONTROLLER,
-    }
     sent: dict[str, Value] = {
         "compatible": "mti,gic",
         "reg": u64(abi.MIPS64_GIC, abi.MIPS64_GIC_SIZE),
@@ -52,12 +38,10 @@ def place(
     root: dict[str, Value] = {
         "compatible": "kpfs,mips64",
         "model": "kpfs",
-        "interrupt-parent": _CONTROLLER,
+        "interrupt-parent": CONTROLLER,
     }
     nodes = [
-        layout.processors(cpus, FdtNode("", processor)),
-        FdtNode("clock", clock),
-        FdtNode("interrupt-controller", controller),
+        *processors(cpus, _COUNTS * (abi.CLOCK_HZ // abi.MIPS64_NS_PER_COUNT)),
         FdtNode(f"interrupt-controller@{abi.MIPS64_GIC:x}", sent),
     ]
     return layout.place(
@@ -65,6 +49,32 @@ def place(
         start=0,
         tree=_tree_in(ram),
     )
+
+
+def processors(count: int, frequency: int) -> list[FdtNode]:
+    """Return the nodes of processors, of their clock and interrupt controller.
+
+    frequency: of the clock, in Hz.
+    """
+    clock: dict[str, Value] = {
+        "compatible": "fixed-clock",
+        "#clock-cells": 0,
+        "clock-frequency": frequency,
+        "phandle": _CLOCK,
+    }
+    controller: dict[str, Value] = {
+        "compatible": "mti,cpu-interrupt-controller",
+        "interrupt-controller": b"",
+        "#interrupt-cells": 1,
+        "#address-cells": 0,
+        "phandle": CONTROLLER,
+    }
+    each: dict[str, Value] = {"compatible": "mti,5KE", "clocks": _CLOCK}
+    return [
+        layout.processors(count, FdtNode("", each)),
+        FdtNode("clock", clock),
+        FdtNode("interrupt-controller", controller),
+    ]
 
 
 def _tree_in(ram: mmap.mmap) -> int:
