@@ -139,10 +139,23 @@ def descriptor_flags(pid: int, fd: int) -> int:
     try:
         if os.readlink(b"/proc/%d/fd/%d" % (pid, number)) == EPOLL:
             return EPOLL_FLAGS
-        with open(f"/proc/{pid}/fdinfo/{number}", "rb", 0) as file:
-            return int(file.read().split(b"flags:")[1].split()[0], 8)
+        return flags_of_info(b"/proc/%d/fdinfo/%d" % (pid, number))
     except (OSError, IndexError, ValueError):
         return -1
+
+
+def flags_of_info(path: bytes, folder: int | None = None) -> int:
+    """Return the flags of open(2) that a file of fdinfo tells.
+
+    folder: where the path begins.  errno: those of open() and read().  IndexError,
+    ValueError: the descriptor is gone.
+    Document: proc_pid_fdinfo(5)
+    """
+    info = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return int(os.read(info, 64).split()[3], 8)  # pos: NUMBER flags: OCTAL
+    finally:
+        os.close(info)
 
 
 def exit_status(status: int) -> int:

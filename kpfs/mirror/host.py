@@ -24,7 +24,7 @@ from kpfs.base.syscall_numbers import AT_EMPTY_PATH, AT_FDCWD
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.base.units import PAGE_SIZE, PATH_MAX
 from kpfs.host import mounts
-from kpfs.host.process import EPOLL, EPOLL_FLAGS, descriptor_flags
+from kpfs.host.process import EPOLL, EPOLL_FLAGS, descriptor_flags, flags_of_info
 from kpfs.mirror import library
 from kpfs.mirror.proc_fd_cache import MOST, ProcFdCache
 
@@ -41,7 +41,6 @@ PIDFD_THREAD = os.O_EXCL  # Linux 6.9
 AT_STATX_DONT_SYNC = 0x4000
 STATX_TYPE, STATX_MODE, STATX_INO, STATX_SIZE = 1, 2, 0x100, 0x200
 _STATX = struct.Struct("=28xH2xQQ88x2I112x")  # mode, ino, size, dev_major, dev_minor
-_OPEN = os.O_RDONLY | os.O_CLOEXEC
 _ASK = abi.PlanQuestion.STRUCT.pack_into
 _libc = ctypes.CDLL(None)
 
@@ -343,11 +342,15 @@ class Host:
         try:
             numbers = os.listdir(f"/proc/{pid}/fd")
             return numbers == os.listdir(f"/proc/{other}/fd") and all(
-                same_open_file(pid, int(fd), other, int(fd))
-                and descriptor_flags(pid, int(fd)) == descriptor_flags(other, int(fd))
-                for fd in numbers
+                same_open_file(pid, fd, other, fd)
+                and (
+                    os.readlink(b"/proc/%d/fd/%d" % (pid, fd)) == EPOLL
+                    or flags_of_info(b"/proc/%d/fdinfo/%d" % (pid, fd))
+                    == flags_of_info(b"/proc/%d/fdinfo/%d" % (other, fd))
+                )
+                for fd in map(int, numbers)
             )
-        except (OSError, IndexError):
+        except (OSError, IndexError, ValueError):
             return False
 
     def _descriptor(self, folder: int, number: int) -> Descriptor:
@@ -359,11 +362,7 @@ class Host:
         link = os.readlink(place, dir_fd=folder)
         if link == EPOLL:
             return Descriptor(number, link, EPOLL_FLAGS, stat.S_IFREG | 0o600)
-        info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
-        try:
-            flags = int(os.read(info, 64).split()[3], 8)  # pos: NUMBER flags: OCTAL
-        finally:
-            os.close(info)
+        flags = flags_of_info(b"fdinfo/%d" % number, folder)
         if link.startswith(b"/"):
             mode, _, size, *_ = _statx(folder, place, 0)
             if self.in_tree(link):
@@ -444,11 +443,8 @@ class Host:
 
     def creator(self, pid: int) -> int:
         """Return the process that made this thread or process; 0 if it is gone."""
-        status = host_process.status(pid)
-        if not status:
-            return 0
-        leader = int(status[b"Tgid"])
-        return leader if leader != pid else int(status[b"PPid"])
+        leader, parent = host_process.relatives(pid)
+        return leader if leader != pid else parent
 
     def is_below(self, pid: int, ancestor: int) -> bool:
         """Return True if a thread or process is one of a process, or was made by it."""

@@ -104,6 +104,41 @@ def test_processes(host):
     assert not standing(me).catches(signal.SIGUSR2)
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        pytest.param(lambda fd: None, True, id="nothing"),
+        pytest.param(
+            lambda fd: os.set_inheritable(fd, True), False, id="close-on-exec"
+        ),
+        pytest.param(
+            lambda fd: os.set_blocking(fd, False), True, id="of the open file"
+        ),
+        pytest.param(lambda fd: os.dup2(0, fd, inheritable=False), False, id="file"),
+        pytest.param(os.close, False, id="one less"),
+        pytest.param(lambda fd: os.dup(fd), False, id="one more"),
+    ],
+)
+def test_what_two_children_of_a_process_have(host, change, same):
+    ends = os.pipe()
+    pids = []
+    for do in (lambda fd: None), change:
+        pid = os.fork()
+        if not pid:
+            do(ends[1])
+            os.kill(os.getpid(), signal.SIGSTOP)
+        pids.append(pid)
+        os.waitpid(pid, os.WUNTRACED)
+    try:
+        assert host.same_descriptors(*pids) is same
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        for fd in ends:
+            os.close(fd)
+
+
 def test_memory_is_that_after_an_exec(host):
     own = ctypes.create_string_buffer(b"before")
     read, write = os.pipe()
