@@ -97,7 +97,7 @@ class Dir(Node):
     @property
     def nlink(self) -> int:
         """Return the number of links: its name, its ".", and ".." of directories."""
-        return 2 + sum(stat.S_ISDIR(mode) for _, mode in names_of(self))
+        return 2 + sum(stat.S_ISDIR(child.mode) for child in self.children.values())
 
     def mkdir(self, name: str) -> None:
         raise self.refuse("mkdir")
@@ -150,6 +150,14 @@ class DynDir(Dir):
 
     def entries(self) -> Iterable[str]:
         raise NotImplementedError
+
+    @property
+    def nlink(self) -> int:
+        return super().nlink + self.count_directories()
+
+    def count_directories(self) -> int:
+        """Return how many of entries() are directories: all, or none."""
+        return len([*self.entries()]) if stat.S_ISDIR(self.entry_type) else 0
 
     def lookup(self, name: str) -> Node | None:
         return self.children.get(name) or self.entry(name)

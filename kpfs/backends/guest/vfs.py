@@ -92,6 +92,7 @@ class VfsFile(OpenHandle):
         self.apart = False
         # By table, as a process that did not open the file has it from one that did.
         self.fds: dict[int, int] = {}
+        self.opener: HostTask | None = None  # the last task that it was opened in
         self.mark = 0  # its number in the guest, 0: it has none
         self.moves = 0  # HostCalls.moves when fds was right
         # those whose calls were left out, by pid: their tasks are to have it, too
@@ -245,6 +246,7 @@ class Vfs:
                 self.calls.marked += 1
             self._marks.mark(task, fd, opened.mark)
         opened.fds[task.table] = fd
+        opened.opener = task
 
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> VfsFile:
@@ -365,15 +367,17 @@ class Vfs:
 
         every: all numbers that the file has.
         """
-        tasks = {
-            task.table: task
-            for task in self.calls.all_tasks()
-            if not task.gone and not task.blocked
-        }
         if every and opened.mark:
             fds = [(task.table, fd) for task, fd in self._places(opened)]
         else:
             fds = [*self.descriptors(opened).items()]
+        opener, tables = opened.opener, {table for table, _ in fds}
+        alone = opener is not None and tables == {opener.table}  # as it mostly is
+        tasks = {
+            task.table: task
+            for task in ([opener] if alone and opener else self.calls.all_tasks())
+            if not task.gone and not task.blocked
+        }
         return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
     def read(

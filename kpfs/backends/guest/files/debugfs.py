@@ -36,6 +36,9 @@ class DebugfsDir(GuestDir):
         entry = self.of.children.get(name)
         return stat.S_IFREG if entry is None else stat.S_IFMT(entry.mode)
 
+    def count_directories(self) -> int:
+        return sum(entry.is_dir for entry in self.of.children.values())
+
 
 class DebugfsFile(GuestServed):
     """A file of a module: the guest's own code opens, reads and writes it."""
