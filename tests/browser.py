@@ -12,6 +12,8 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections import defaultdict
 
 NAMES = "chromium", "chromium-browser", "google-chrome"
 OPTIONS = (
@@ -31,12 +33,12 @@ def missing():
 class Page:
     """A page in a browser."""
 
-    def __init__(self, call, session, told, scripts):
-        self._call, self._session, self._told = call, session, told
+    def __init__(self, browser, session, scripts):
+        self._browser, self.session = browser, session
         self.scripts = scripts  # they run
 
     def do(self, method, **parameters):
-        return self._call(method, parameters, self._session)
+        return self._browser.call(method, self.session, **parameters)
 
     def value(self, expression):
         """Return what an expression gives, whether the page's scripts are on or not."""
@@ -49,7 +51,7 @@ class Page:
         """Complaints of its scripts, and of the browser about them, so far."""
         return [
             each["params"]
-            for each in self._told
+            for each in self._browser.told[self.session]
             if each["method"] == "Runtime.exceptionThrown"
             or (
                 each["method"] == "Log.entryAdded"
@@ -94,59 +96,62 @@ class Page:
         raise AssertionError(f"{selector} cannot be clicked")
 
 
-@contextlib.contextmanager
-def opened(path, profile, *, width=1200, dark=False, scripts=True):
-    """Open a file or an address in a browser, and yield its page.
+class Browser:
+    """A browser that runs, with a folder of its own, until its pipes are closed."""
 
-    profile: a new folder.
-    """
-    browser = next(filter(None, map(shutil.which, NAMES)))
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
-    words = [browser, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-    script = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-    process = subprocess.Popen(
-        ["bash", "-c", script, "bash", *words],
-        pass_fds=(theirs_in, theirs_out),
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(theirs_in)
-    os.close(theirs_out)
-    numbers = itertools.count(1)
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        folder = self._folder.name
+        program = next(filter(None, map(shutil.which, NAMES)))
+        theirs_in, self._ours_out = os.pipe()
+        self._ours_in, theirs_out = os.pipe()
+        words = [program, *OPTIONS, f"--user-data-dir={folder}", "about:blank"]
+        script = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        self.process = subprocess.Popen(
+            ["bash", "-c", script, "bash", *words],
+            pass_fds=(theirs_in, theirs_out),
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": folder},
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._numbers = itertools.count(1)
+        self._heard = self._messages()
+        # by session: its events so far
+        self.told = defaultdict(list)
 
-    def messages():
+    def _messages(self):
         data = b""
-        while piece := os.read(ours_in, 1 << 16):
+        while piece := os.read(self._ours_in, 1 << 16):
             *whole, data = (data + piece).split(b"\0")
             yield from map(json.loads, whole)
 
-    heard = messages()
-
-    told = []
-
-    def heard_until(wanted):
-        for each in heard:
+    def heard_until(self, wanted):
+        for each in self._heard:
             if wanted(each):
                 return each
             if "method" in each:
-                told.append(each)
+                self.told[each.get("sessionId")].append(each)
         raise EOFError("the browser has ended")
 
-    def call(method, parameters, session=None):
-        number = next(numbers)
+    def call(self, method, session=None, **parameters):
+        number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters}
         message |= {"sessionId": session} if session else {}
-        os.write(ours_out, json.dumps(message).encode() + b"\0")
-        answer = heard_until(lambda each: each.get("id") == number)
+        os.write(self._ours_out, json.dumps(message).encode() + b"\0")
+        answer = self.heard_until(lambda each: each.get("id") == number)
         assert "error" not in answer, answer
         return answer["result"]
 
-    try:
-        target = call("Target.createTarget", {"url": "about:blank"})["targetId"]
+    @contextlib.contextmanager
+    def page(self, *, width, dark, scripts):
+        """Yield an empty page, in a context that nothing else has been in."""
+        context = self.call("Target.createBrowserContext")
+        where = {"url": "about:blank", **context}
+        target = self.call("Target.createTarget", **where)["targetId"]
         how = {"targetId": target, "flatten": True}
-        page = Page(
-            call, call("Target.attachToTarget", how)["sessionId"], told, scripts
-        )
+        session = self.call("Target.attachToTarget", **how)["sessionId"]
+        page = Page(self, session, scripts)
         for part in ("Page", "Runtime", "Log"):
             page.do(f"{part}.enable")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -154,14 +159,47 @@ def opened(path, profile, *, width=1200, dark=False, scripts=True):
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.do("Emulation.setEmulatedMedia", features=[scheme])
         page.do("Emulation.setScriptExecutionDisabled", value=not scripts)
-        address = path if "://" in str(path) else f"file://{path}"
-        page.do("Page.navigate", url=address)
-        heard_until(lambda each: each.get("method") == "Page.loadEventFired")
         yield page
-        call("Browser.close", {})
-        process.wait(PATIENCE)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours_in)
-        os.close(ours_out)
+        self.call("Target.disposeBrowserContext", **context)
+        del self.told[session]
+
+    def load(self, page, address):
+        loaded = {"method": "Page.loadEventFired", "sessionId": page.session}
+        page.do("Page.navigate", url=address)
+        self.heard_until(lambda each: loaded.items() <= each.items())
+
+    def end(self):
+        """End it, and whatever it has started."""
+        os.close(self._ours_out)
+        os.close(self._ours_in)
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._folder.cleanup()
+
+
+_running: list[Browser] = []  # at most one, for all tests of this process
+
+
+@contextlib.contextmanager
+def opened(path, *, width=1200, dark=False, scripts=True):
+    """Open a file or an address in this process's browser, and yield its page."""
+    if not _running:
+        _running.append(Browser())
+    browser = _running[0]
+    address = path if "://" in str(path) else f"file://{path}"
+    try:
+        with browser.page(width=width, dark=dark, scripts=scripts) as page:
+            browser.load(page, address)
+            yield page
+    except BaseException:
+        end()  # who knows what state it is in
+        raise
+
+
+def end():
+    """End the browser, if one has been started."""
+    while _running:
+        _running.pop().end()

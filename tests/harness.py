@@ -83,17 +83,31 @@ PACKAGES = {
 }
 
 
+def needed_by(kernel: str) -> Any:
+    """Return the marker of tests that run this Linux kernel."""
+    (name,) = (marker for marker, names in KERNELS.items() if kernel in names)
+    return getattr(pytest.mark, name)
+
+
 def on(kernel: str, *values: object, marks: Iterable[Any] = (), id: Any = None) -> Any:
     """Return a row of parameters: a Linux kernel, with its marker, and more."""
-    (needed,) = (marker for marker, names in KERNELS.items() if kernel in names)
-    marks = getattr(pytest.mark, needed), *marks
+    marks = needed_by(kernel), *marks
     return pytest.param(kernel, *values, marks=marks, id=id)
 
 
-def on_each(kernels: Iterable[str]) -> list[Any]:
-    """Return a row for each kernel.  Those of FOREIGN that are no exemplar are slow."""
-    rare = {*FOREIGN} - {*EXEMPLARS}
-    return [on(each, marks=[pytest.mark.slow] * (each in rare)) for each in kernels]
+def repeated_on(kernel: str) -> list[Any]:
+    """Return the markers of a test that is repeated on several architectures.
+
+    It is slow on those of FOREIGN for which EXEMPLARS stand.
+    """
+    rare = kernel.startswith(FOREIGN) and not kernel.startswith(EXEMPLARS)
+    return [needed_by(kernel), *[pytest.mark.slow] * rare]
+
+
+def on_each(rows: Iterable[str | tuple[Any, ...]]) -> list[Any]:
+    """Return rows of a repeated test: kernels, or tuples that begin with one."""
+    whole = [(row,) if isinstance(row, str) else row for row in rows]
+    return [pytest.param(*row, marks=repeated_on(row[0])) for row in whole]
 
 
 def missing_fuse() -> str:

@@ -390,8 +390,9 @@ def web_picture() -> bytes:
         (m / "tracing/events/kprobes/enable").write_text("1")
         server = end.enter_context(run.started("web", str(m)))
         end.callback(server.terminate)
+        end.callback(browser.end)
         address = server.stdout.readline().decode().strip()
-        look = browser.opened(address, f"{scratch}/profile", width=1400)
+        look = browser.opened(address, width=1400)
         page = end.enter_context(look)
 
         def until(expression: str) -> None:

@@ -28,12 +28,7 @@ KERNELS = [
     pytest.param((), id="guest"),
     pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
 ]
-OTHERS = [
-    harness.on(harness.ARM64, id="arm64"),
-    harness.on(harness.RISCV64, id="riscv64", marks=[pytest.mark.slow]),
-    harness.on(harness.S390X, id="s390x"),
-    harness.on(harness.PPC64, id="ppc64", marks=[pytest.mark.slow]),
-]
+OTHERS = harness.on_each((harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64))
 # where stacks of programs end, and those of threads
 ENTRIES = {
     harness.ARM64: ("el0t_64_sync", "ret_from_fork"),
@@ -518,10 +513,7 @@ def test_kernels_of_other_architectures(kpfs, runtime, kernel):
 @pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
 @pytest.mark.parametrize(
     ("kernel", "saved"),
-    [
-        harness.on(harness.ARMHF, "r11", id="armhf"),
-        harness.on(harness.I386, "ebp", id="i386", marks=[pytest.mark.slow]),
-    ],
+    harness.on_each(((harness.ARMHF, "r11"), (harness.I386, "ebp"))),
 )
 def test_kernels_of_32_bits(kpfs, runtime, kernel, saved):
     """Steps there and back, and the registers of a task that sleeps."""

@@ -57,26 +57,15 @@ PPC64 = Row(
     inside=28,
 )
 ARMHF = Row(harness.ARMHF, "armv7l", "sys_", r"\.inst 0xe7f001f8", "armhf", 40)
-ROWS = [
-    pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
-    pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
-]
-ALL = [
-    *ROWS,
-    pytest.param(S390X, marks=pytest.mark.s390x_kernel),
-    pytest.param(PPC64, marks=pytest.mark.ppc64_kernel),
-]
-SLOW = [pytest.mark.slow]  # their exemplars are not: see harness.EXEMPLARS
 MIPS64 = Row(harness.MIPS64, "mips64", "sys_", "break", "mips64", 8)
 I386 = Row(harness.I386, "i686", "__ia32_sys_", "int3", "i386", 3)
-OF_32_BITS = [
-    pytest.param(ARMHF, marks=pytest.mark.armhf_kernel),
-    pytest.param(I386, marks=[pytest.mark.i386_kernel, *SLOW]),
+ROWS = [
+    pytest.param(row, marks=harness.needed_by(row.kernel)) for row in (ARM64, RISCV64)
 ]
-WITHOUT_TYPES = [
-    *OF_32_BITS,
-    pytest.param(MIPS64, marks=[pytest.mark.mips64_kernel, *SLOW]),
-]
+ALL, WITHOUT_TYPES = (
+    [pytest.param(row, marks=harness.repeated_on(row.kernel)) for row in rows]
+    for rows in ((ARM64, RISCV64, S390X, PPC64), (ARMHF, I386, MIPS64))
+)
 CHANGES = """
 set -e
 uname -m
@@ -191,15 +180,17 @@ def test_a_mount_and_what_machine_has(kpfs, row):
 
 @pytest.mark.parametrize(
     ("kernel", "root"),
-    [
-        harness.on(harness.ARM64_TWO_CPUS, harness.arm64_root),
-        harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root, marks=SLOW),
-        harness.on(harness.S390X_TWO_CPUS, harness.s390x_root),
-        harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root, marks=SLOW),
-        harness.on(harness.ARMHF_TWO_CPUS, harness.armhf_root),
-        harness.on(harness.I386_TWO_CPUS, harness.i386_root, marks=SLOW),
-        harness.on(harness.MIPS64_TWO_CPUS, harness.mips64_root, marks=SLOW),
-    ],
+    harness.on_each(
+        (
+            (harness.ARM64_TWO_CPUS, harness.arm64_root),
+            (harness.RISCV64_TWO_CPUS, harness.riscv64_root),
+            (harness.S390X_TWO_CPUS, harness.s390x_root),
+            (harness.PPC64_TWO_CPUS, harness.ppc64_root),
+            (harness.ARMHF_TWO_CPUS, harness.armhf_root),
+            (harness.I386_TWO_CPUS, harness.i386_root),
+            (harness.MIPS64_TWO_CPUS, harness.mips64_root),
+        )
+    ),
 )
 def test_two_processors(kpfs, kernel, root):
     options = "--inside", "--kernel", kernel, "--root", root()
@@ -433,30 +424,15 @@ WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
 @pytest.mark.parametrize(
     ("row", "skipped"),
     [
-        # without fprobe, as this kernel was built
-        pytest.param(ARM64, {"skip kprobe.multi"}, marks=pytest.mark.arm64_kernel),
-        # without trampolines
-        pytest.param(
-            *(PPC64, {"skip fentry", "skip fexit"}),
-            marks=[pytest.mark.ppc64_kernel, pytest.mark.slow],
-        ),
-        pytest.param(
-            *(ARMHF, {"skip kprobe.multi", *WITHOUT_BTF}),
-            marks=pytest.mark.armhf_kernel,
-        ),
-        pytest.param(
-            *(I386, {"skip kprobe.multi", *WITHOUT_BTF}),
-            marks=[pytest.mark.i386_kernel, pytest.mark.slow],
-        ),
-        pytest.param(
-            *(MIPS64, {"skip kprobe.multi", "skip tracepoint", *WITHOUT_BTF}),
-            marks=[pytest.mark.mips64_kernel, pytest.mark.slow],
-        ),
-        # without a compiler
-        pytest.param(
-            *(S390X, {"skip jit", "skip fentry", "skip fexit"}),
-            marks=pytest.mark.s390x_kernel,
-        ),
+        pytest.param(row, skipped, marks=harness.repeated_on(row.kernel))
+        for row, skipped in (
+            (ARM64, {"skip kprobe.multi"}),  # without fprobe, as this kernel was built
+            (PPC64, {"skip fentry", "skip fexit"}),  # without trampolines
+            (ARMHF, {"skip kprobe.multi", *WITHOUT_BTF}),
+            (I386, {"skip kprobe.multi", *WITHOUT_BTF}),
+            (MIPS64, {"skip kprobe.multi", "skip tracepoint", *WITHOUT_BTF}),
+            (S390X, {"skip jit", "skip fentry", "skip fexit"}),  # without a compiler
+        )
     ],
 )
 def test_bpf_programs_count_exactly(kpfs, tmp_path, row, skipped):
@@ -551,14 +527,16 @@ def test_copies_of_calls_lead_nowhere():
 @pytest.mark.parametrize(
     ("row", "root"),
     [
-        pytest.param(ARM64, harness.arm64_root, marks=pytest.mark.arm64_kernel),
-        pytest.param(S390X, harness.s390x_root, marks=pytest.mark.s390x_kernel),
-        pytest.param(PPC64, harness.ppc64_root, marks=pytest.mark.ppc64_kernel),
-        pytest.param(ARMHF, harness.armhf_root, marks=pytest.mark.armhf_kernel),
-        pytest.param(I386, harness.i386_root, marks=pytest.mark.i386_kernel),
-        pytest.param(MIPS64, harness.mips64_root, marks=pytest.mark.mips64_kernel),
+        pytest.param(row, root, id=row.name, marks=harness.repeated_on(row.kernel))
+        for row, root in (
+            (ARM64, harness.arm64_root),
+            (S390X, harness.s390x_root),
+            (PPC64, harness.ppc64_root),
+            (ARMHF, harness.armhf_root),
+            (I386, harness.i386_root),
+            (MIPS64, harness.mips64_root),
+        )
     ],
-    ids=("arm64", "s390x", "ppc64", "armhf", "i386", "mips64"),
 )
 def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path, row, root):
     """FUSE speaks the kernel's byte order: what a program changes comes back."""

@@ -32,7 +32,6 @@ with_axe = pytest.mark.skipif(
     not importlib.util.find_spec("axe_core_python"),
     reason="missing: the package axe-core-python",
 )
-SLOW = pytest.mark.slow
 STEP = "document.querySelector('#probes td:last-child button')"
 TEXT = "document.getElementById('text').innerText"
 PATCHES = (
@@ -60,10 +59,9 @@ def m(kpfs, request):
 
 
 @pytest.fixture
-def page(kpfs, m, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
+def page(kpfs, m):
     with served(kpfs, m) as (address, _):
-        with browser.opened(address, tmp_path / "profile", width=1500) as page:
+        with browser.opened(address, width=1500) as page:
             yield page
             assert page.complaints == []
 
@@ -298,13 +296,12 @@ def test_the_trace_is_shown_filtered_and_exported(page, m):
 @with_axe
 @pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize(("width", "dark"), [(1500, False), (360, True)])
-def test_it_is_fit_for_everybody(kpfs, m, tmp_path, monkeypatch, width, dark):
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_it_is_fit_for_everybody(kpfs, m, width, dark):
     define(m, "p vfs_read", "p vfs_read+7")
     look = {"width": width, "dark": dark}
     with (
         served(kpfs, m) as (address, _),
-        browser.opened(address, tmp_path / "profile", **look) as page,
+        browser.opened(address, **look) as page,
     ):
         until(page, KINDS, len)
         page.value((files("axe_core_python") / "axe.min.js").read_text() + ";0")
@@ -321,15 +318,14 @@ def test_it_is_fit_for_everybody(kpfs, m, tmp_path, monkeypatch, width, dark):
 
 @with_browser
 @pytest.mark.kernel
-def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs):
     m = kpfs.mount("--kernel", harness.KERNEL)
     kpfs.announce("the guest is dead")
     define(m, "p vfs_read")
     with (
         served(kpfs, m) as (address, _),
-        browser.opened(address, tmp_path / "one") as one,
-        browser.opened(address, tmp_path / "two") as two,
+        browser.opened(address) as one,
+        browser.opened(address) as two,
     ):
         for page in (one, two):
             assert until(page, KINDS, len) == ["ftrace"]
@@ -350,21 +346,22 @@ def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs, tmp_path, monkeypa
         until(one, ALIVE, lambda said: said != "live")
 
 
-def on_kernel(kernel, place, *marks):
+def on_kernel(kernel, place):
     """Return the parameters of a hit of a place in a kernel."""
+    marks = harness.repeated_on(kernel)
     return pytest.param(("--kernel", kernel), place, marks=marks, id=kernel)
 
 
 @pytest.mark.parametrize(
     ("m", "place"),
     [
-        on_kernel(harness.ARM64, "vfs_read+16", pytest.mark.arm64_kernel),
-        on_kernel(harness.S390X, "vfs_read+6", pytest.mark.s390x_kernel),
-        on_kernel(harness.I386, "vfs_read+6", pytest.mark.i386_kernel, SLOW),
-        on_kernel(harness.RISCV64, "vfs_read+8", pytest.mark.riscv64_kernel, SLOW),
-        on_kernel(harness.PPC64, "vfs_read+32", pytest.mark.ppc64_kernel, SLOW),
-        on_kernel(harness.ARMHF, "vfs_read", pytest.mark.armhf_kernel, SLOW),
-        on_kernel(harness.MIPS64, "vfs_read", pytest.mark.mips64_kernel, SLOW),
+        on_kernel(harness.ARM64, "vfs_read+16"),
+        on_kernel(harness.S390X, "vfs_read+6"),
+        on_kernel(harness.I386, "vfs_read+6"),
+        on_kernel(harness.RISCV64, "vfs_read+8"),
+        on_kernel(harness.PPC64, "vfs_read+32"),
+        on_kernel(harness.ARMHF, "vfs_read"),
+        on_kernel(harness.MIPS64, "vfs_read"),
     ],
     indirect=["m"],
 )
@@ -402,16 +399,13 @@ def test_a_hit_on_another_architecture(kpfs, m, place):
 
 
 @with_browser
-def test_the_page_of_a_command_says_that_it_has_ended(kpfs, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_the_page_of_a_command_says_that_it_has_ended(kpfs, tmp_path):
     go_on = tmp_path / "fifo"
     os.mkfifo(go_on)
     script = "echo p:e vfs_read >/sys/kernel/tracing/kprobe_events; cat $0"
     with (
         kpfs.started("run", "--web", "--", "sh", "-c", script, go_on, stderr=-1) as run,
-        browser.opened(
-            run.stderr.readline().decode().split()[1], tmp_path / "profile"
-        ) as page,
+        browser.opened(run.stderr.readline().decode().split()[1]) as page,
     ):
         assert until(page, KINDS, len) == ["disabled"]
         assert not page.value(

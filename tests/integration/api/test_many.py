@@ -69,9 +69,7 @@ def run(what, kernel, *, limit=0, number=COUNT):
 
 KERNELS = [
     "",
-    harness.on(harness.KERNEL),
-    harness.on(harness.ARM64, marks=[pytest.mark.slow]),
-    harness.on(harness.RISCV64, marks=[pytest.mark.slow]),
+    *harness.on_each((harness.KERNEL, harness.ARM64, harness.RISCV64)),
 ]
 
 

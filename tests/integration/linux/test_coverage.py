@@ -15,12 +15,7 @@ import pytest
 import kpfs
 from tests import bare_module, harness
 
-OTHERS = [
-    harness.on(harness.ARM64),
-    harness.on(harness.RISCV64),
-    harness.on(harness.S390X),
-    harness.on(harness.PPC64),
-]
+OTHERS = harness.on_each((harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64))
 LOOPS = """\
 static volatile int steps, never;
 static int begin(void)

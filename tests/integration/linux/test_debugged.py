@@ -19,11 +19,9 @@ from kpfs.linux.running.loading import load_named
 from kpfs.linux.running.stacks import Stacks
 from tests import harness
 
-KERNELS = [
-    harness.on(harness.KERNEL),
-    harness.on(harness.ARM64),
-    *harness.on_each((harness.RISCV64, harness.S390X, harness.PPC64)),
-]
+KERNELS = harness.on_each(
+    (harness.KERNEL, harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64)
+)
 # kallsyms has no data there; stacks of the last one are guessed
 KERNELS_OF_32_BITS = harness.on_each((harness.ARMHF, harness.I386))
 WITHOUT_DATA = [*KERNELS_OF_32_BITS, *harness.on_each((harness.MIPS64,))]

@@ -24,7 +24,6 @@ KERNELS = harness.on_each(
     )
 )
 # fields that have other names in some kernels
-SLOW = [pytest.mark.slow]
 NAMES = {"cpu": "thread_info.cpu", "ainsn.insn": "ainsn.api.insn"}
 LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
 WITHOUT_JUMPS = {harness.S390X, harness.ARM64, harness.MIPS64_TWO_CPUS}
@@ -92,11 +91,13 @@ def test_kernels_without_btf_show_the_same_each_time(name):
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [
-        harness.on(harness.ARMHF, "overlay"),
-        harness.on(harness.I386, "fuse", marks=SLOW),
-        harness.on(harness.MIPS64, "overlay", marks=SLOW),
-    ],
+    harness.on_each(
+        (
+            (harness.ARMHF, "overlay"),
+            (harness.I386, "fuse"),
+            (harness.MIPS64, "overlay"),
+        )
+    ),
 )
 def test_modules_are_read_without_btf(boot, name, module):
     linux = boot(name)

@@ -208,13 +208,12 @@ def test_code_is_translated_ahead(ready, begin):
 
 @pytest.mark.parametrize(
     "kernel",
-    [
-        harness.on(kernel)
-        for kernel in (
+    harness.on_each(
+        (
             *(harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64),
             harness.MIPS64,
         )
-    ],
+    ),
 )
 def test_code_of_other_architectures_is_translated_ahead(kernel, begin):
     """libunicorn takes rights and modes from the block's flags, or the processor's."""

@@ -70,10 +70,7 @@ def test_symbols_of_probes(reader, shell):
 
 @pytest.mark.parametrize(
     ("name", "point"),
-    [
-        harness.on(harness.ARMHF, "vfs_read+8"),
-        harness.on(harness.I386, "vfs_read+5", marks=[pytest.mark.slow]),
-    ],
+    harness.on_each(((harness.ARMHF, "vfs_read+8"), (harness.I386, "vfs_read+5"))),
 )
 def test_symbols_of_kernels_of_32_bits(boot, name, point):
     linux = boot(name)

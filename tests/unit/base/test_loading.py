@@ -25,6 +25,7 @@ def module(tmp_path, monkeypatch):
 
 def test_nothing_is_collected_meanwhile(module):
     assert gc.isenabled()
+    gc.unfreeze()
     loaded = load(module)
     assert not getattr(loaded, "enabled")  # noqa: B009
     assert gc.isenabled()

@@ -86,13 +86,12 @@ def test_a_page_stays_small(count):
 @pytest.mark.parametrize(
     ("width", "dark", "scripts"), [(1200, False, True), (360, True, False)]
 )
-def test_in_a_browser(monkeypatch, tmp_path, width, dark, scripts):
+def test_in_a_browser(tmp_path, width, dark, scripts):
     path = tmp_path / "page.html"
     long = ROWS[2]._replace(output="word" * 500, reasons=["n" * 400, "m" * 400])
     path.write_bytes(matrix_page(["x" * 300], [*ROWS[:2], long, ROWS[3]], FEATURES))
-    monkeypatch.setenv("HOME", str(tmp_path))
     look = {"width": width, "dark": dark, "scripts": scripts}
-    with browser.opened(path, tmp_path / "profile", **look) as page:
+    with browser.opened(path, **look) as page:
         style = "getComputedStyle(document.documentElement)"
         colours = [page.value(f"{style}.{name}") for name in ("color", "background")]
         text, back = (sum(map(int, c[4:].split(")")[0].split(","))) for c in colours)
