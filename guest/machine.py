@@ -282,6 +282,16 @@ class Guest:
             raise EmulatorError(f"the guest image lacks {name}: rebuild it")
         return addr
 
+    @property
+    def kptr_restrict(self) -> int:
+        """The sysctl kernel.kptr_restrict, 0 to 2."""
+        return self.memory.read_u32(self.needed("kptr_restrict"))
+
+    @kptr_restrict.setter
+    def kptr_restrict(self, value: int) -> None:
+        at = self.needed("kptr_restrict")
+        self.memory.write(at, value.to_bytes(4, "little"))
+
     def _boot(self) -> None:
         """Start CPU 0, then the others, and run until all are idle."""
         mem, shared = self.memory, abi.DIRECT_MAP + self._shared

@@ -52,6 +52,7 @@ BINDS = (
     ("kprobes", f"{DEBUGFS}/kprobes"),
     ("sys/debug", "/proc/sys/debug"),
     ("sys/kernel/ftrace_enabled", "/proc/sys/kernel/ftrace_enabled"),
+    ("sys/kernel/kptr_restrict", "/proc/sys/kernel/kptr_restrict"),
     ("sys/kernel/printk", "/proc/sys/kernel/printk"),
     ("kallsyms", "/proc/kallsyms"),
     ("version", "/proc/version"),

@@ -177,6 +177,7 @@ class Handle:
         self.file = file
         self.flags = flags
         self.pid = pid  # the process that opened it
+        self.uid = 0  # the user of this process
         self.next = 0  # FUSE's position, if nobody seeks
         self.ahead = 0
 

@@ -64,9 +64,13 @@ class SeqFile(File):
 class ValueHandle(Handle):
     """The text is made afresh for each read.  Kernel: simple_read_from_buffer()."""
 
+    def make(self) -> bytes:
+        """Return the text as it stands."""
+        return encode(self.file.show())
+
     def read(self, size: int, offset: int) -> bytes:
         offset = self.tell(offset)
-        return encode(self.file.show())[offset : offset + size]
+        return self.make()[offset : offset + size]
 
 
 class ValueFile(File):

@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
 #include <linux/kernel.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -23,6 +24,8 @@ struct printf_spec {
 	unsigned int type;
 	int flags, base, width, precision;
 };
+
+int kptr_restrict; /* the host writes it: kernel.kptr_restrict */
 
 static inline void put_char(char **buf, char *end, char c)
 {
@@ -158,6 +161,22 @@ static noinline char *hex_string(char *buf, char *end, const u8 *addr, struct pr
 	return buf;
 }
 
+/* Print a pointer as kernel.kptr_restrict lets the current task see it. */
+static noinline char *restricted_pointer(char *buf, char *end, const void *ptr,
+					 struct printf_spec spec)
+{
+	if (!kptr_restrict)
+		return ptr_to_id(buf, end, ptr, spec);
+	if (kptr_restrict == 1 && !in_task()) {
+		if (spec.width == -1)
+			spec.width = 16;
+		return string_nocheck(buf, end, "pK-error", spec);
+	}
+	if (kptr_restrict != 1 || !capable(CAP_SYSLOG))
+		ptr = NULL;
+	return pointer_string(buf, end, ptr, spec);
+}
+
 static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 			      struct printf_spec spec)
 {
@@ -167,8 +186,8 @@ static noinline char *pointer(const char *fmt, char *buf, char *end, void *ptr,
 	case 'B': return symbol_string(buf, end, ptr, spec, *fmt);
 	case 'd': return dentry_name(buf, end, ptr, spec);
 	case 'h': return hex_string(buf, end, ptr, spec, fmt[1]);
-	case 'x':
-	case 'K': return pointer_string(buf, end, ptr, spec);
+	case 'x': return pointer_string(buf, end, ptr, spec);
+	case 'K': return restricted_pointer(buf, end, ptr, spec);
 	default:  return ptr_to_id(buf, end, ptr, spec);
 	}
 }

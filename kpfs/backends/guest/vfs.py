@@ -256,18 +256,18 @@ class Vfs:
     def open_node(self, caller: Caller, node: File, path: str, flags: int) -> VfsFile:
         """Open the file that is at a path, by open(2)."""
         made: list[Handle] = []
-        host_op = partial(self._serve_open, node, flags, caller.pid, made)
+        host_op = partial(self._serve_open, node, flags, caller, made)
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
             if self._lacks_guest(node):
-                return VfsFile(self, name, flags, node.open(flags, caller.pid))
+                return VfsFile(self, name, flags, opened_by(caller, node, flags))
             if isinstance(node, AfterExits):
                 self.calls.reap()
             if isinstance(node, ShowsTasks) and self.kernel.guest.forks_seen():
                 self.calls.reap()
                 self.kernel.skip_policy.catch_up()
             if not flags & NOT_SKIPPED and self._is_unseen(node):
-                opened = VfsFile(self, name, flags, node.open(flags, caller.pid))
+                opened = VfsFile(self, name, flags, opened_by(caller, node, flags))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
                 if not isinstance(node, AfterExits | ShowsTasks):
@@ -285,7 +285,7 @@ class Vfs:
             except KernelError:
                 if not is_cut_off(node, task):
                     raise
-                opened = VfsFile(self, name, flags, node.open(flags, caller.pid))
+                opened = VfsFile(self, name, flags, opened_by(caller, node, flags))
                 opened.apart = True
                 return opened
             opened = VfsFile(
@@ -298,13 +298,18 @@ class Vfs:
             return opened
 
     def _serve_open(
-        self, node: File, flags: int, pid: int, made: list[Handle], request: HostOp
+        self,
+        node: File,
+        flags: int,
+        caller: Caller,
+        made: list[Handle],
+        request: HostOp,
     ) -> int:
         """Open a file in the middle of open(2); close it where that fails after all."""
         if request.kind == abi.HOST_RELEASE:
             self._handles.pop(request.cookie).release()
         else:
-            made.append(node.open(flags, pid))
+            made.append(opened_by(caller, node, flags))
             self._bind(request, made[0])
         return 0
 
@@ -718,6 +723,13 @@ def _brought(request: HostOp, data: bytes) -> bytes:
     """
     brought = request.data()
     return brought + data[len(brought) : request.count]
+
+
+def opened_by(caller: Caller, node: File, flags: int) -> Handle:
+    """Open a file for a caller.  Raises KernelError."""
+    handle = node.open(flags, caller.pid)
+    handle.uid = caller.uid
+    return handle
 
 
 def linux_path(path: str) -> str:

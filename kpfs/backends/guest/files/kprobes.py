@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from kpfs.backends.guest.files.addresses import AddressHandle
 from kpfs.backends.guest.files.guest_file import GuestFile
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
@@ -37,6 +38,8 @@ class List(GuestFile, SeqFile):
     Most lines are those of the last time, so their text is kept by all that it is made
     of: address, kind and flags, as long as the symbols stay the same.
     """
+
+    handle_type = AddressHandle
 
     def __init__(self, kernel: GuestKernel) -> None:
         super().__init__(kernel)
@@ -89,6 +92,8 @@ class Enabled(GuestFile, ValueFile):
 
 class Blacklist(GuestFile, SeqFile):
     """Ranges where probes are refused.  Kernel: kprobe_blacklist_seq_show()."""
+
+    handle_type = AddressHandle
 
     def show(self) -> str:
         return "".join(

@@ -7,6 +7,7 @@ import errno
 import re
 import time
 
+from kpfs.backends.guest.files.addresses import OpenedAddressHandle
 from kpfs.backends.guest.files.guest_file import GuestFile, GuestServed
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
@@ -48,6 +49,8 @@ class ProcFile(GuestFile, SeqFile):
 
 class KallsymsFile(ProcFile):
     """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
+
+    handle_type = OpenedAddressHandle
 
     def show(self) -> str:
         return "".join(
@@ -91,6 +94,8 @@ def uts_name(kernel: GuestKernel, field: int) -> bytes:
 
 class ModulesFile(ProcFile, Vital):
     """The modules that are loaded, newest first.  Kernel: m_show()."""
+
+    handle_type = OpenedAddressHandle
 
     def show(self) -> str:
         return self.kernel.guest.modules.show()

@@ -78,6 +78,18 @@ class Printk(GuestFile, Sysctl):
         return taken
 
 
+class KptrRestrict(GuestFile, Sysctl):
+    """The switch that hides addresses in files and of %pK.  Kernel: kptr_restrict"""
+
+    high = 2
+
+    def get(self) -> int:
+        return self.kernel.guest.kptr_restrict
+
+    def set(self, value: int) -> None:
+        self.kernel.guest.kptr_restrict = value
+
+
 class Osrelease(GuestFile):
     """The release that uname() gives.  Kernel: proc_do_uts_string()"""
 

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from kpfs.backends.guest.files.addresses import AddressValueHandle
 from kpfs.backends.guest.files.guest_file import GuestDir, GuestFile
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
@@ -37,6 +38,12 @@ class Attribute(GuestFile, ValueFile):
 
     def show(self) -> str:
         return self.value()
+
+
+class SectionFile(Attribute):
+    """sections/NAME: where a section lies.  Kernel: module_sect_read()"""
+
+    handle_type = AddressValueHandle
 
 
 class ParameterFile(Attribute):
@@ -86,7 +93,7 @@ class ModuleDir(Dir):
         sections = Dir(DIR_MODE)
         for name, addr in modules.section_addresses(module):
             text = f"0x{addr:016x}\n"
-            node = Attribute(kernel, 0o400, partial(str, text))
+            node = SectionFile(kernel, 0o400, partial(str, text))
             sections.add(name, node.mode, node)
         self.put("sections", sections)
         parameters = [p for p in modules.parameters(module) if p.mode & 0o777]

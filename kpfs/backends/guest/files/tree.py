@@ -47,6 +47,7 @@ TABLE: tuple[Row, ...] = (
     ("sys/kernel/osrelease", 0o444, sysctl.Osrelease),
     ("sys/kernel/version", 0o444, sysctl.Osversion),
     ("sys/kernel/ftrace_enabled", 0o644, sysctl.FtraceEnabled),
+    ("sys/kernel/kptr_restrict", 0o644, sysctl.KptrRestrict),
     ("sys/kernel/printk", 0o644, sysctl.Printk),
     ("tracing", stat.S_IFDIR | 0o700, _dir),
     ("tracing/kprobe_events", 0o640, dynevents.KprobeEvents),
