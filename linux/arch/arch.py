@@ -15,7 +15,6 @@ from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.typed import Protocol
 from kpfs.emulator.registers import RegisterFile
 
-PAGE_SHIFTS = 39, 30, 21, 12  # bits of an address below each level of page tables
 Args = tuple[Any, ...]
 FieldAddress = Callable[[str], int]  # for a field of task_struct; KeyError: it has none
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
@@ -100,8 +99,6 @@ class LinuxArch(ABC):
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # where a jump to a tracepoint's calls has gone again, if not ftrace_nop as before
     jump_nop: ClassVar[bytes] = b""
-    # bits of an entry of a page table
-    present: ClassVar[int] = 1
     region_base: ClassVar[int] = abi.REGION_BASE  # the agent's address of the region
     region_phys: ClassVar[int] = abi.REGION_PHYS  # and its physical one
     # bytes of struct pt_regs, where kernels have no BTF to tell it
@@ -115,7 +112,6 @@ class LinuxArch(ABC):
     max_ram: ClassVar[int] = abi.HOLE_BASE
     # where memory is mapped, if the kernel does not say it
     page_offset: ClassVar[int] = 0
-    page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:
         """Return the offset of a field in struct cpu."""
@@ -226,36 +222,11 @@ class LinuxArch(ABC):
         return {}
 
     @abstractmethod
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        """Return the physical address of the kernel's page table; see translate().
+    def place(self, saved: SavedRegisters, state: int) -> None:
+        """Write at least what page tables are found by, as libunicorn has its state.
 
-        words: the board's that an image keeps, by the names in kept.
+        state: the address in this process.
         """
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        """Return the physical address of a virtual one, or None.
-
-        read: returns the word at a physical address.
-        """
-        for shift in PAGE_SHIFTS:
-            entry, below = read(table + 8 * (addr >> shift & 511)), (1 << shift) - 1
-            if not entry & self.present:
-                return None
-            is_last = shift == PAGE_SHIFTS[-1]
-            if is_last or (shift < PAGE_SHIFTS[0] and self.maps(entry)):
-                return self.address_in(entry) & ~below | addr & below
-            table = self.address_in(entry)
-        return None
-
-    def address_in(self, entry: int) -> int:
-        """Return the physical address of the table or the memory of an entry."""
-        return entry & self.page_address
-
-    def maps(self, entry: int) -> bool:
-        """Return True if an entry above the last level maps memory itself."""
-        raise NotImplementedError
 
 
 def placed(start: int, structure: object, names: Iterable[str]) -> Fields:

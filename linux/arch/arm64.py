@@ -70,7 +70,7 @@ _U32 = 0xFFFF_FFFF
 # flags of open that are elsewhere: O_DIRECT and O_LARGEFILE two bits above, O_DIRECTORY
 # and O_NOFOLLOW two bits below their places
 _UP, _DOWN = 0o140000, 0o600000
-_TABLE = 2  # in an entry of a page table
+_TABLES = {"ttbr0_el1": abi.ARM64_STATE_TTBR0, "ttbr1_el1": abi.ARM64_STATE_TTBR1}
 _STUB = LITTLE_64.struct("II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
 # what a sleeping task has left.  Kernel: struct cpu_context
@@ -192,7 +192,6 @@ class LinuxArm64(LinuxArch):
     shown = *_SHOWN, *_SHOWN_SYSTEM
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
     pauses = b"\x5f\x20\x03\xd5", b"\x3f\x20\x03\xd5"  # wfe, yield
-    present, page_address = 1, 0x0000_FFFF_FFFF_F000
 
     @staticmethod
     def native(number: int, args: Args) -> tuple[int, Args]:
@@ -253,11 +252,9 @@ class LinuxArm64(LinuxArch):
             and saved.mode == 0
         )
 
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return saved.values["ttbr1_el1"] & self.page_address
-
-    def maps(self, entry: int) -> bool:
-        return not entry & _TABLE
+    def place(self, saved: SavedRegisters, state: int) -> None:
+        for name, at in _TABLES.items():
+            ctypes.c_uint64.from_address(state + at).value = saved.values[name]
 
     def debugged(self, engine: Engine, name: str) -> int:
         if name in _SHOWN_SYSTEM:

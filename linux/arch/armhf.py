@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -15,7 +14,6 @@ from kpfs.linux.arch.arch import (
     Engine,
     FieldAddress,
     ReadWord,
-    SavedRegisters,
 )
 from kpfs.linux.arch.arm64 import LinuxArm64
 from kpfs.linux.arch.call_numbers import call_numbers
@@ -45,8 +43,6 @@ STATE = {
 }
 _U32 = 0xFFFF_FFFF
 _MODULES = 0xBF00_0000  # see linux/board/arm64/paging.c
-_TABLE = 0xFFFF_C000
-_SECTION, _SUPERSECTION, _SMALL, _KIND = 2, 1 << 18, 2, 3
 _STUB = LITTLE_32.struct("II")  # sub ip, pc, #8; b to the gate
 _SUB_IP_PC_8, _B, _B_MASK = 0xE24F_C008, 0xEA00_0000, 0x00FF_FFFF
 _AHEAD, _INSN = 8, 4  # pc is so far ahead where it is read
@@ -130,24 +126,6 @@ class LinuxArmhf(StateArch):
 
     def in_kernel(self, engine: Engine) -> bool:
         return engine.read_reg(R["pc"]) >= _MODULES
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return saved.values[f"at_{abi.ARM64_STATE_TTBR1:04x}"] & _TABLE
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        entry = read(table + 4 * (addr >> 20))
-        if entry & _SECTION:
-            below = (1 << (24 if entry & _SUPERSECTION else 20)) - 1
-            return entry & ~below | addr & below
-        if not entry & _KIND:
-            return None
-        entry = read((entry & -1024) + 4 * (addr >> 12 & 255))
-        if not entry & _KIND:
-            return None
-        below = 4095 if entry & _SMALL else 0xFFFF
-        return entry & ~below & _U32 | addr & below
 
 
 def cpsr(at: int) -> int:

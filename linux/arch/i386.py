@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_32
@@ -15,7 +13,6 @@ from kpfs.linux.arch.arch import (
     Engine,
     FieldAddress,
     ReadWord,
-    SavedRegisters,
 )
 from kpfs.linux.arch.call_numbers import call_numbers
 from kpfs.linux.arch.small_calls import SmallCalls, arguments, pair
@@ -24,9 +21,7 @@ from kpfs.linux.arch.x86 import LinuxX86
 
 _END = 5528  # bytes of the state that an uc_context has
 STATE = {f"at_{at:04x}": at for at in range(0, _END, 8)}
-_S = abi.X86State
-_U32, _PAE, _LARGE = 0xFFFF_FFFF, 0x20, 0x80
-_PRESENT, _PAGE = 1, 4095
+_U32 = 0xFFFF_FFFF
 _STUB = LITTLE_32.struct("BIBi")  # mov $itself, %eax; jmp to the gate
 _MOV_EAX, _JMP, _STUB_END = 0xB8, 0xE9, 10
 _GENERAL = "ax", "cx", "dx", "bx", "sp", "bp", "si", "di"
@@ -93,23 +88,3 @@ class LinuxI386(StateArch, LinuxX86):
 
     def in_kernel(self, engine: Engine) -> bool:
         return not engine.read_reg(SEGMENTS["cs"]) & 3
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        cr3, cr4 = (saved.values[f"at_{_S.cr + 8 * n:04x}"] for n in (3, 4))
-        return cr3 & -32 | bool(cr4 & _PAE)
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        has_three, table = table & 1, table & -32
-        bits, size = (9, 8) if has_three else (10, 4)
-        shift = 30 if has_three else 22
-        while True:
-            place = table + size * (addr >> shift & (1 << bits) - 1)
-            entry = read(place)
-            if not entry & _PRESENT:
-                return None
-            below = (1 << shift) - 1
-            if shift == 12 or (shift < 30 and entry & _LARGE):
-                return entry & _U32 & ~below & ~_PAGE | addr & below
-            table, shift = entry & ~_PAGE, shift - bits

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -40,10 +40,7 @@ _STUB = LITTLE_64.struct("III")  # lui t8, HIGH; j to the gate; ori t8, t8, LOW
 _LUI_T8, _ORI_T8, _J, _J_BITS = 0x3C18_0000, 0x3718_0000, 2 << 26, 26
 _OWN = "raised", "enabled", "receives", "reset_base", "chosen", "chosen_power"
 _DEVICES = "random", "last_random", "kernel_table", "sent", "unmasked"
-# page tables: see linux/board/mips64/paging.c
-_SEGMENTS, _SEGMENT_BITS = (0x7_FFFF_FFFC, 0x7_FFFF_FFFD), 29
-_PHYSICAL, _LEVELS, _PGD = (1 << 59) - 1, (30, 21, 12), 1023
-_PRESENT, _FRAME_SHIFT, _FRAMES = 1, 14, (1 << 48) - 1
+_SEGMENT_BITS = 29  # below those that tell what is not mapped
 _HANDLERS, _HANDLERS_SIZE = 0x1FFF_F000, 0x100  # bits of EBase
 _LUI_K1, _ADDIU_K1, _B = 0x3C1B, 0x277B, 0x1000
 # bytes behind struct pt_regs at the end of a stack
@@ -140,26 +137,6 @@ class LinuxMips64(StateArch):
                 table = (high << 16) + low - (low << 1 & 0x1_0000)
                 return {"kernel_table": table & (1 << _SEGMENT_BITS) - 1}
         return {}
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return words["kernel_table"]
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        if addr >> _SEGMENT_BITS in _SEGMENTS:
-            return addr & (1 << _SEGMENT_BITS) - 1
-        if addr >> 62 == 2:
-            return addr & _PHYSICAL
-        entry = table
-        for shift in _LEVELS:
-            index = addr >> shift & (_PGD if shift == _LEVELS[0] else 511)
-            entry = read((entry & _PHYSICAL) + 8 * index)
-            if shift != _LEVELS[-1] and entry >> 62 != 2:
-                return None
-        if not entry & _PRESENT:
-            return None
-        return entry >> _FRAME_SHIFT << 12 & _FRAMES | addr & 4095
 
 
 def _entries(engine: Engine) -> int:

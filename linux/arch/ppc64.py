@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.elf import EM_PPC64
-from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, placed
 from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
 from kpfs.linux.arch.state import StateArch, address_of, word
 
@@ -42,9 +41,6 @@ _XER, _XER_BITS = "xer", ((_S.so, 31), (_S.ov, 30), (_S.ca, 29))
 _STUB, _B, _B_MASK = LITTLE_64.struct("I"), 18 << 26, 0x03FF_FFFC  # b to the gate
 _OWN = "priority", "message", "taken", "prodded", "argument"
 _DEVICES = "little_endian", "relocated", "table", "table_size"
-# page tables: see linux/board/ppc64/paging.c
-_VALID, _LEAF, _BITS_ABOVE = 1 << 63, 1 << 62, (1 << 62) - 1
-_NEXT_TABLE, _PLACE = 0x0FFF_FFFF_FFFF_FF00, 0x01FF_FFFF_FFFF_F000
 _SAVED_LR = 16  # in a frame, whose first word is the address of its caller's
 
 
@@ -114,30 +110,3 @@ class LinuxPpc64(StateArch):
         # _switch() has a frame of its own, and has left its caller's address there
         frame = memory.word(memory.word(field("thread.ksp")))
         return {"r1": frame, "pc": memory.word(frame + _SAVED_LR)}
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return words["table"]
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        entry = _swapped(read(table))
-        bits = 31 + (entry >> 58 & 0x18 | entry >> 5 & 7)
-        addr &= _BITS_ABOVE
-        while True:
-            step = entry & 31
-            if not 5 <= step <= bits:
-                return None
-            bits -= step
-            place = (entry & _NEXT_TABLE) + 8 * (addr >> bits & (1 << step) - 1)
-            entry = _swapped(read(place))
-            if not entry & _VALID:
-                return None
-            if entry & _LEAF:
-                below = (1 << bits) - 1
-                return entry & _PLACE & ~below | addr & below
-
-
-def _swapped(entry: int) -> int:
-    """Return an entry as it is meant: tables are big-endian."""
-    return BIG_64.number(LITTLE_64.raw(entry, 8))

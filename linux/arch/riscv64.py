@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -33,8 +32,6 @@ _USER, _KERNEL = 0, 1  # values of priv
 # csrw sscratch, t0; csrw scounteren, t1; csrw stvec, t2
 _CHECK = LITTLE_64.struct("3I").pack(0x1402_9073, 0x1063_1073, 0x1053_9073)
 _CHECKED = {"x5": "sscratch", "x6": "scounteren", "x7": "stvec"}
-_FRAME_MASK = (1 << 44) - 1
-_MAPS = 0xE  # bits of an entry that tables do not have
 _STUB = LITTLE_64.struct("II")  # auipc t1, 0; jal zero, to the gate
 _AUIPC_T1, _JAL, _INSN = 0x317, 0x6F, 4
 # what debuggers call them, by libunicorn's state
@@ -124,15 +121,6 @@ class LinuxRiscv64(StateArch):
         ra, saved = memory.word(field("thread.ra")), field("thread.s")
         found = {f"x{n}": memory.word(saved + 8 * i) for i, n in enumerate(_SAVED)}
         return found | {"pc": ra, "x1": ra, "x2": memory.word(field("thread.sp"))}
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return (saved.values["satp"] & _FRAME_MASK) << 12
-
-    def address_in(self, entry: int) -> int:
-        return (entry >> 10 & _FRAME_MASK) << 12
-
-    def maps(self, entry: int) -> bool:
-        return bool(entry & _MAPS)
 
 
 def _jump(distance: int) -> int:

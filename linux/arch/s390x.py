@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -30,12 +29,8 @@ _S = abi.S390xState
 # what an image keeps: all of the state that an uc_context has, but for the board's word
 STATE = {f"at_{at:03x}": at for at in range(0, _S.number & -8, 8) if at != _S.board}
 _CC, _MOST_CC = f"at_{_S.cc_op:03x}", 64  # in its low half; libunicorn knows no more
-_CR13 = f"at_{_S.cr + 13 * 8:03x}"
 _STUB = BIG_64.struct("HiHi4x")  # larl %r1, to itself; jg to the gate
 _LARL_R1, _JG, _JG_AT = 0xC010, 0xC0F4, 6
-# bits of addresses in tables, and of entries
-_INVALID, _PAGE_INVALID, _LARGE = 0x20, 0x400, 0x400
-_SEGMENT, _STEP, _LARGEST = 20, 11, 31
 _FRAME = 24  # in a frame, where r0 would be: r6 and those behind it are saved at 72
 _OWN = (
     *("comparator", "timer_end", "emergency", "call", "service", "enabled", "prefix"),
@@ -115,23 +110,3 @@ class LinuxS390x(StateArch):
 
     def in_kernel(self, engine: Engine) -> bool:
         return not engine.read_reg(MASK) & _PROGRAM
-
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return saved.values[_CR13]
-
-    def translate(
-        self, read: Callable[[int], int], table: int, addr: int
-    ) -> int | None:
-        shift = _SEGMENT + _STEP * (table >> 2 & 3)
-        if shift < _LARGEST + _STEP and addr >> shift + _STEP:
-            return None
-        while shift >= _SEGMENT:
-            entry = read((table & -4096) + 8 * (addr >> shift & 0x7FF))
-            if entry & _INVALID:
-                return None
-            below = (1 << shift) - 1
-            if shift <= _LARGEST and entry & _LARGE:
-                return entry & ~below | addr & below
-            table, shift = entry, shift - _STEP
-        entry = read((table & -2048) + 8 * (addr >> 12 & 0xFF))
-        return None if entry & _PAGE_INVALID else entry & -4096 | addr & 4095

@@ -50,9 +50,11 @@ class StateArch(LinuxArch):
         return SavedRegisters(values, {}, 0)
 
     def load(self, engine: Engine, saved: SavedRegisters) -> None:
-        address = address_of(engine)
+        self.place(saved, address_of(engine))
+
+    def place(self, saved: SavedRegisters, state: int) -> None:
         for name, at in self.state.items():
-            word(address + at).value = saved.values[name]
+            word(state + at).value = saved.values[name]
 
     def is_sound(self, saved: SavedRegisters) -> bool:
         return (

@@ -31,7 +31,8 @@ from kpfs.linux.arch.arch import (
 FPU = {"fpcw": 246, "mxcsr": 249}
 TABLES = {"gdtr": 243, "idtr": 242, "ldtr": 244, "tr": 245}
 _STATE = LITTLE_64.struct("16Q")  # the begin of struct x86_state
-_IDT_BASE, _CR2 = abi.X86State.idt + abi.Segment.base, abi.X86State.cr + 2 * 8
+_IDT_BASE = abi.X86State.idt + abi.Segment.base
+_CR2, _CR3 = (abi.X86State.cr + 8 * number for number in (2, 3))
 _CPUID = b"\x0f\xa2"
 _FEATURES = 1  # the leaf of CPUID that also has the processor's number
 _U64 = LITTLE_64.struct("Q")
@@ -40,7 +41,6 @@ _WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, 
 _USER = 3  # privilege level in a selector
 _USER_DATA = 0x2B  # selector of a program's stack
 _FRED_ROOM = 16  # bytes that kernels with FRED leave at the end of a stack
-_LARGE = 0x80  # in an entry of a page table
 _STUB = LITTLE_64.struct("3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
 _LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
 # the first bytes of instructions of AVX, FMA, BMI and AVX-512
@@ -86,7 +86,6 @@ class LinuxX86(LinuxArch):
     shown = x86_registers.SHOWN
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
     pauses = (b"\xf3\x90",)  # pause
-    present, page_address = 1, 0x000F_FFFF_FFFF_F000
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_LEA_RAX, -_LEA_SIZE, _JMP, gate - at - _JMP_END)
@@ -172,11 +171,8 @@ class LinuxX86(LinuxArch):
             and saved.mode in (abi.MODE_KERNEL, abi.MODE_USER)
         )
 
-    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
-        return saved.values["cr3"] & self.page_address
-
-    def maps(self, entry: int) -> bool:
-        return bool(entry & _LARGE)
+    def place(self, saved: SavedRegisters, state: int) -> None:
+        ctypes.c_uint64.from_address(state + _CR3).value = saved.values["cr3"]
 
     def debugged(self, engine: Engine, name: str) -> int:
         return x86_registers.read_debugged(engine, name)

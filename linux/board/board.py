@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
 from kpfs.base import abi, mapping, pagemap
@@ -20,7 +20,7 @@ from kpfs.emulator import exports, libunicorn
 from kpfs.emulator.libunicorn import EmulatorError, MemoryRegion
 from kpfs.emulator.registers import EngineRegisters
 from kpfs.emulator.stops import Stops
-from kpfs.linux.arch.arch import LinuxArch
+from kpfs.linux.arch.arch import LinuxArch, SavedRegisters
 from kpfs.linux.arch.arches import X86_64
 
 IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
@@ -32,6 +32,7 @@ _API = (
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
+_STATE_SIZE = 1 << 17  # bytes: more than any architecture knows of libunicorn's
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
 
@@ -43,7 +44,55 @@ class Space(IntEnum):
     AGENT = 2
 
 
-class Board(EngineRegisters):
+class BoardWords:
+    """A struct board, and the library that works on it. ``ram`` is its memory."""
+
+    def __init__(self, arch: LinuxArch, ram: mmap.mmap) -> None:
+        self.arch = arch
+        self.ram = ram
+        self.ram_address = address_of(ram)
+        self._board = _load_board(arch)
+        self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
+        self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
+        self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
+        self.set(ram=self.ram_address, ram_size=len(ram))
+
+    def get(self, field: int) -> int:
+        """Return the word at an offset of abi.Board."""
+        return self.words[field >> 3]
+
+    def set(self, **values: int) -> None:
+        for name, value in values.items():
+            self.words[self.arch.board_field(name) >> 3] = value
+
+    def translate(self, address: int, space: Space = Space.KERNEL) -> int:
+        """Return the offset in RAM of a virtual address, or abi.NEVER."""
+        words = ctypes.c_uint64(address), ctypes.c_int(space)
+        return int(self._board.board_translate(self._pointer, *words))
+
+
+class SavedBoard(BoardWords):
+    """The board of an image, which never runs, but finds addresses in its memory.
+
+    Context: any.
+    """
+
+    def __init__(
+        self,
+        arch: LinuxArch,
+        ram: mmap.mmap,
+        saved: SavedRegisters,
+        words: Mapping[str, int],
+    ) -> None:
+        """saved: of a processor; words: the board's, by the names in LinuxArch.kept."""
+        super().__init__(arch, ram)
+        self._state = ctypes.create_string_buffer(_STATE_SIZE)
+        state = ctypes.addressof(self._state)
+        arch.place(saved, state)
+        self.set(state=state, **words)
+
+
+class Board(BoardWords, EngineRegisters):
     """One machine. ``ram`` and ``region`` are its memory, ``words`` is struct board.
 
     Context: the caller holds the machine's lock.
@@ -57,23 +106,17 @@ class Board(EngineRegisters):
         arch: LinuxArch = X86_64,
         cpus: int = 1,
     ) -> None:
-        self.ram = ram
-        self.ram_address = address_of(ram)
         self.region = region
         self._lib = libunicorn.without_gil()
         if self._lib.uc_version(None, None) != libunicorn.VERSION:
             raise EmulatorError(_UNKNOWN)
-        self.arch = arch
-        self._board = _load_board(arch)
-        self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
-        self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
-        self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
+        BoardWords.__init__(self, arch, ram)
         self.counter = libunicorn.BlockCounter.from_buffer(self._raw)
         self.stops: Stops | None = None  # a debugger's
         self.calls: Sequence[tuple[int, int]] = ()  # as of set_calls()
         self._debug: ctypes.Array[ctypes.c_char] | None = None
         engine = libunicorn.open_engine(*arch.engine, cpu_model=arch.cpu_model)
-        super().__init__(self._lib, ctypes.c_void_p(engine))
+        EngineRegisters.__init__(self, self._lib, ctypes.c_void_p(engine))
         try:
             self._prepare(cpus)
         except BaseException:
@@ -112,8 +155,6 @@ class Board(EngineRegisters):
         self.set(
             uc=self.address,
             state=state,
-            ram=self.ram_address,
-            ram_size=len(self.ram),
             nr_cpus=cpus,
             break_at=abi.NEVER,
             pause=abi.NEVER,
@@ -173,14 +214,6 @@ class Board(EngineRegisters):
         return self.counter.begun
 
     # ---- fields of struct board
-    def get(self, field: int) -> int:
-        """Return the word at an offset of abi.Board."""
-        return self.words[field >> 3]
-
-    def set(self, **values: int) -> None:
-        for name, value in values.items():
-            self.words[self.arch.board_field(name) >> 3] = value
-
     def get_cpu(self, number: int, field: int) -> int:
         """Return the word of a processor at an offset of abi.Cpu."""
         return self.words[self.cpu_word(number, field)]
@@ -339,11 +372,6 @@ class Board(EngineRegisters):
         at = address_of(rows) + first * abi.Translation.SIZE
         words = ctypes.c_void_p(at), ctypes.c_uint64(count)
         self._board.board_translate_ahead(self._pointer, *words)
-
-    def translate(self, address: int, space: Space = Space.KERNEL) -> int:
-        """Return the offset in RAM of a virtual address, or abi.NEVER."""
-        words = ctypes.c_uint64(address), ctypes.c_int(space)
-        return int(self._board.board_translate(self._pointer, *words))
 
     def close(self) -> None:
         """Free the engine and its memory. The board cannot be used afterwards."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
-import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,8 +13,7 @@ from collections.abc import Iterator
 from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.units import PAGE_SIZE
-from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.board.board import Board, Space
+from kpfs.linux.board.board import Board, SavedBoard, Space
 
 MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
 # the most that one look into structures reads
@@ -185,14 +183,9 @@ class LiveMemory(KernelMemory):
 class SavedMemory(KernelMemory):
     """The memory of a saved image. Context: any."""
 
-    def __init__(self, ram: int, arch: LinuxArch, table: int) -> None:
-        """ram: descriptor of the image's RAM; table: see LinuxArch.page_table()."""
-        self._ram = ram
-        self._arch, self._table, self.model = arch, table, arch.model
+    def __init__(self, board: SavedBoard) -> None:
+        self._board, self.model = board, board.arch.model
 
     def _piece(self, addr: int, size: int) -> bytes:
-        at = self._arch.translate(self._word_at, self._table, addr)
-        return b"" if at is None else os.pread(self._ram, size, at)
-
-    def _word_at(self, at: int) -> int:
-        return self.model.number(os.pread(self._ram, self.model.long, at))
+        at = self._board.translate(addr)
+        return self._board.ram[at : at + size]

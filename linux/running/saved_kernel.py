@@ -35,8 +35,7 @@ class SavedKernel:
         names = KeptFile(folder, NAMES, self.meta).get_if_kept
         self.symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS), names)
         self.file = image.open_ram(folder, self.meta)
-        table = self.arch.page_table(self.meta.processors[0].saved(), self.meta.words)
-        self.memory = SavedMemory(self.file.fileno(), self.arch, table)
+        self.memory = SavedMemory(image.map_saved(self.file, self.meta))
         keep = KeptFile(folder, STRUCTURES, self.meta).get
         self.structures = Structures(self.memory, self.symbols, keep, self._find)
 

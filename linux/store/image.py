@@ -22,7 +22,7 @@ from kpfs.base.data_model import LITTLE_64
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.arch.arch import LinuxArch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
-from kpfs.linux.board.board import MAX_RAM, Board, read_agent
+from kpfs.linux.board.board import MAX_RAM, Board, SavedBoard, read_agent
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor
@@ -228,9 +228,19 @@ def last_use(folder: str) -> float:
     return os.stat(os.path.join(folder, META)).st_atime
 
 
+def map_saved(saved: IO[bytes], meta: Meta) -> SavedBoard:
+    """Return a board that finds addresses in the image's memory."""
+    registers = meta.processors[meta.words["current"]].saved()
+    return SavedBoard(ARCHES[meta.arch], _map(saved, meta), registers, meta.words)
+
+
+def _map(saved: IO[bytes], meta: Meta) -> mmap.mmap:
+    return mapping.make(meta.memory, mmap.MAP_PRIVATE, saved.fileno())
+
+
 def load(saved: IO[bytes], meta: Meta) -> Board:
     """Return a board that continues where the image was saved."""
-    ram = mapping.make(meta.memory, mmap.MAP_PRIVATE, saved.fileno())
+    ram = _map(saved, meta)
     region = mapping.make(abi.REGION_SIZE)
     arch, cpus = ARCHES[meta.arch], len(meta.processors)
     board = Board(ram, region, arch=arch, cpus=cpus)

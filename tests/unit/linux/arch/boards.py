@@ -6,8 +6,8 @@ import json
 import mmap
 
 from kpfs.base import abi
-from kpfs.linux.board.board import Board
-from kpfs.linux.store import processor
+from kpfs.linux.board.board import Board, SavedBoard
+from kpfs.linux.store import image, processor
 from kpfs.linux.store.processor import Processor
 
 RAM, AT = 1 << 20, 0x8000
@@ -46,3 +46,11 @@ def go_on_elsewhere(arch, make, board):
         processor.load(other, number, Processor(*row))
     assert [processor.save(other, number) for number in range(2)] == saved
     return saved
+
+
+def find(board, address):
+    """Return where an address is, or None, as the board and its image both say."""
+    saved, words = processor.save(board, 0).saved(), image.board_fields(board)["words"]
+    found = board.translate(address)
+    assert SavedBoard(board.arch, board.ram, saved, words).translate(address) == found
+    return None if found == abi.NEVER else found
