@@ -18,8 +18,10 @@ FIXED_SIZE = 4  # bytes of an instruction of arm64, armhf, mips64 and ppc64
 
 
 class CapstoneWords(ABC):
-    """Words for instructions."""
+    """Words for instructions; capstone is loaded by the first one made."""
 
+    processor: ClassVar[str]  # capstone's names: what is behind CS_ARCH_
+    modes: ClassVar[Sequence[str]]  # likewise behind CS_MODE_
     unit: ClassVar[int]  # bytes; instructions begin at multiples of it
     longest: ClassVar[int]  # bytes
     # text that was never patched tells where instructions begin, as a breakpoint may be
@@ -29,10 +31,13 @@ class CapstoneWords(ABC):
     def __init__(self) -> None:
         self._cs = self.capstone()
 
-    @staticmethod
-    @abstractmethod
-    def capstone() -> Any:
-        """Import capstone, and return its disassembler of the architecture."""
+    @classmethod
+    def capstone(cls) -> Any:
+        """Return capstone's disassembler of the architecture."""
+        import capstone
+
+        modes = (getattr(capstone, f"CS_MODE_{name}") for name in cls.modes)
+        return capstone.Cs(getattr(capstone, f"CS_ARCH_{cls.processor}"), sum(modes))
 
     @staticmethod
     @abstractmethod

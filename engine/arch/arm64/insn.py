@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists arm64's instructions beside what they once were: see ../x86/compare.py.
-
-The words come from capstone, imported when the first listing is asked for.
-"""
+"""Lists arm64's instructions beside what they once were: see ../x86/compare.py."""
 
 from __future__ import annotations
 
@@ -33,16 +30,9 @@ def branch_target(word: int, addr: int) -> int | None:
 
 
 class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "ARM64", ("ARM",)
     directive = ".inst"
     branch_target = staticmethod(branch_target)
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
 
     def kind(self, word: int) -> str:
         if word & _BREAKPOINT_MASK == _BREAKPOINT:

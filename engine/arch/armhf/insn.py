@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Lists armhf's instructions beside what they once were: see ../x86/compare.py.
 
-Kernels have no Thumb code.  The words come from capstone, imported when the first
-listing is asked for.
+Kernels have no Thumb code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kpfs.engine.listing import FixedSizeWords
 
@@ -66,17 +64,9 @@ def named_addresses(code: bytes, addr: int) -> Iterator[tuple[int, bool]]:
 
 
 class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "ARM", ("ARM", "LITTLE_ENDIAN")
     directive = ".inst"
     branch_target = staticmethod(branch_target)
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        mode = capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN
-        return capstone.Cs(capstone.CS_ARCH_ARM, mode)
 
     def kind(self, word: int) -> str:
         if word & _UNCONDITIONAL == _BREAKPOINT:

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists mips64's instructions beside what they once were: see ../x86/compare.py.
-
-The words come from capstone, imported when the first listing is asked for.
-"""
+"""Lists mips64's instructions beside what they once were: see ../x86/compare.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.listing import FIXED_SIZE, FixedSizeWords
@@ -103,17 +99,9 @@ def _addresses(code: bytes) -> Iterator[tuple[int, bool]]:
 
 
 class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "MIPS", ("MIPS64", "LITTLE_ENDIAN")
     directive = ".word"
     branch_target = staticmethod(branch_target)
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        mode = capstone.CS_MODE_MIPS64 | capstone.CS_MODE_LITTLE_ENDIAN
-        return capstone.Cs(capstone.CS_ARCH_MIPS, mode)
 
     def kind(self, word: int) -> str:
         if is_breakpoint(word):

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists ppc64's instructions beside what they once were: see ../x86/compare.py.
-
-The words come from capstone, imported when the first listing is asked for.
-"""
+"""Lists ppc64's instructions beside what they once were: see ../x86/compare.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.listing import FixedSizeWords
@@ -61,17 +57,9 @@ def named_addresses(code: bytes, addr: int) -> Iterator[tuple[int, bool]]:
 
 
 class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "PPC", ("64", "LITTLE_ENDIAN")
     directive = ".long"
     branch_target = staticmethod(branch_target)
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        mode = capstone.CS_MODE_64 | capstone.CS_MODE_LITTLE_ENDIAN
-        return capstone.Cs(capstone.CS_ARCH_PPC, mode)
 
     def kind(self, word: int) -> str:
         if word == _BREAKPOINT:

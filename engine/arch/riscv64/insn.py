@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists riscv64's instructions beside what they once were: see ../x86/compare.py.
-
-The words come from capstone, imported when the first listing is asked for.
-"""
+"""Lists riscv64's instructions beside what they once were: see ../x86/compare.py."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from kpfs.engine.listing import CapstoneWords
 
@@ -54,16 +49,8 @@ def branch_distance(raw: bytes) -> int | None:
 
 
 class Disassembler(CapstoneWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "RISCV", ("RISCV64", "RISCVC")
     unit, longest = SHORT, LONG
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        mode = capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC
-        return capstone.Cs(capstone.CS_ARCH_RISCV, mode)
 
     @staticmethod
     def size_of(raw: bytes) -> int:

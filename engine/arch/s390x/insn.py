@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists s390x's instructions beside what they once were: see ../x86/compare.py.
-
-The words come from capstone, imported when the first listing is asked for.
-"""
+"""Lists s390x's instructions beside what they once were: see ../x86/compare.py."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from kpfs.base.data_model import BIG_64
 from kpfs.base.ktypes import MASK64
@@ -26,15 +21,8 @@ def branch_target(raw: bytes, addr: int) -> int | None:
 
 
 class Disassembler(CapstoneWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
+    processor, modes = "SYSZ", ("BIG_ENDIAN",)
     unit, longest, cut_by_saved = 2, 6, True
-
-    @staticmethod
-    def capstone() -> Any:
-        import capstone
-
-        return capstone.Cs(capstone.CS_ARCH_SYSZ, capstone.CS_MODE_BIG_ENDIAN)
 
     @staticmethod
     def size_of(raw: bytes) -> int:

@@ -1,18 +1,69 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Judges probe points of riscv64's code: implements kpfs.engine.judge.Judge."""
+"""Judge by bytes and tables alone whether code of riscv64 can be probed at an address.
+
+A probe's instruction is stepped elsewhere, or the kernel simulates it because it
+depends on its address.  What is neither is refused, with EINVAL.
+
+Kernel: arch/riscv/kernel/probes/kprobes.c, decode-insn.c
+"""
 
 from __future__ import annotations
 
-from kpfs.engine.arch.riscv64.checks.probe import prepare_kprobe, way_of
+import errno
+
+from kpfs.base.errors import KernelError
 from kpfs.engine.arch.riscv64.insn import Disassembler
 from kpfs.engine.judge import Jump, Tables
-from kpfs.engine.listing import ListingJudge, insn_at, no_jump
+from kpfs.engine.listing import (
+    NO_PROBES_ON_FTRACE,
+    ListingJudge,
+    begins_at,
+    insn_at,
+    no_jump,
+    refuse_ftrace,
+)
+from kpfs.engine.step import Pattern, StepMethod, refuse
 
 _DROPS = (
     "; events on it count its hits and record none, as this kernel refuses records "
     "from its breakpoints (it has no ARCH_HAVE_NMI_SAFE_CMPXCHG)"
 )
 _NMI_SAFE = "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n"
+
+_REFUSED = (
+    Pattern(0x7F, 0x73, "a system instruction"),
+    Pattern(0x7F, 0x0F, "a fence"),
+    Pattern(0xFFFF, 0x9002, "c.ebreak"),
+)
+_SIMULATED = (
+    Pattern(0x7F, 0x6F, "jal"),
+    Pattern(0x707F, 0x67, "jalr"),
+    Pattern(0x7F, 0x17, "auipc"),
+    Pattern(0x7F, 0x63, "a branch"),
+    Pattern(0xE003, 0xA001, "c.j"),
+    Pattern(0xE07F, 0x8002, "c.jr or c.jalr"),
+    Pattern(0xE003, 0xC001, "c.beqz"),
+    Pattern(0xE003, 0xE001, "c.bnez"),
+)
+
+
+def way_of(raw: bytes) -> StepMethod:
+    """Return how an instruction has its effect; EINVAL if it cannot be probed."""
+    word = int.from_bytes(raw, "little")
+    refuse(_REFUSED, word)
+    simulated = any(pattern.matches(word) for pattern in _SIMULATED)
+    return StepMethod.SIMULATED if simulated else StepMethod.STEPPED
+
+
+def prepare_kprobe(tables: Tables, addr: int) -> None:
+    """Raise what the kernel's function raises for the instruction at an address.
+
+    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
+    """
+    refuse_ftrace(tables, addr, NO_PROBES_ON_FTRACE)
+    if begins_at(tables, addr, Disassembler) is False:
+        raise KernelError(errno.EILSEQ, "no instruction begins there")
+    way_of(insn_at(tables, addr, Disassembler))
 
 
 class Riscv64Judge(ListingJudge):

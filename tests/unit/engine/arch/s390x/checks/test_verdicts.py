@@ -2,8 +2,6 @@
 """Judging code of s390x, without a kernel.
 
 tests/e2e/test_kernel_arches.py asks a kernel.
-
-Also tests kpfs.engine.arch.s390x.checks.verdicts.
 """
 
 from functools import partial

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Judging code of mips64, without a kernel.
-
-Also tests kpfs.engine.arch.mips64.checks.verdicts.
-"""
+"""Judging code of mips64, without a kernel."""
 
 from functools import partial
 
