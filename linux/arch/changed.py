@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import Args
-from kpfs.linux.arch.generic_calls import ABSENT
+from kpfs.linux.arch.generic_calls import ABSENT, with_flags
 
 Places = Sequence[tuple[int, int]]  # bits of x86-64, and of another architecture
 _PLAIN = 0x54, 0x89  # types of terminals and sockets: the number is all there is
@@ -56,8 +56,13 @@ class ChangedCalls(NamedTuple):
     numbers: Mapping[int, int]
     requests: Mapping[int, int]  # ioctl()'s, where x86-64's numbers tell too little
     terminal: Terminal
+    flags: Places  # open()'s
     # by call: the place of an argument, and what makes it the architecture's
     converters: Mapping[int, Sequence[tuple[int, Callable[[int], int]]]]
+
+    def open_flags(self, flags: int) -> int:
+        """Return open()'s flags of x86-64 as the architecture has them."""
+        return moved(flags, self.flags)
 
     def request(self, number: int) -> int:
         """Return a request of ioctl() as the architecture has it."""
@@ -69,7 +74,7 @@ class ChangedCalls(NamedTuple):
 
     def native(self, number: int, args: Args) -> tuple[int, Args]:
         """Return a call of x86-64 as the architecture has it."""
-        changed = [*args]
+        changed = [*with_flags(number, args, self.open_flags)]
         for place, change in self.converters.get(number, ()):
             if place < len(changed) and isinstance(changed[place], int):
                 changed[place] = change(changed[place])

@@ -58,6 +58,19 @@ _OTHERWISE: dict[int, Callable[..., tuple[int, Args]]] = {
     ),
 }
 _TIMESPEC_MS, _NS = 1000, 1_000_000
+# calls that have flags of open(): in which argument
+_OPENING = {
+    nr.OPEN: 1, nr.OPENAT: 2, nr.PIPE2: 1, nr.EVENTFD2: 1, nr.INOTIFY_INIT1: 0,
+    nr.TIMERFD_CREATE: 1,
+}  # fmt: skip
+
+
+def with_flags(number: int, args: Args, open_flags: Callable[[int], int]) -> Args:
+    """Return the arguments of a call, with open()'s flags as open_flags makes them."""
+    at = _OPENING.get(number, len(args))
+    if at < len(args) and isinstance(args[at], int):
+        return (*args[:at], open_flags(args[at]), *args[at + 1 :])
+    return args
 
 
 def generic_call(
@@ -70,13 +83,9 @@ def generic_call(
     otherwise = _OTHERWISE.get(number)
     if otherwise is not None:
         number, args = otherwise(*args)
-    if number == nr.OPENAT and len(args) > 2 and isinstance(args[2], int):
-        args = (*args[:2], open_flags(args[2]), *args[3:])
-    elif number == nr.PIPE2:
-        args = (args[0], open_flags(args[1]))
-    elif number == nr.POLL:
+    if number == nr.POLL:
         return _NUMBERS[nr.PPOLL], _poll(*args)
-    return _NUMBERS.get(number, ABSENT), args
+    return _NUMBERS.get(number, ABSENT), with_flags(number, args, open_flags)
 
 
 def _poll(fds: object, count: int, milliseconds: int) -> Args:

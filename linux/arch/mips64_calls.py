@@ -66,11 +66,6 @@ _CHARACTERS = 0, 1, 2, 3, 6, 5, 16, 7, 8, 9, 10, _NONE, 12, 13, 14, 15, 4, 11
 _TERMINAL = Terminal(((), (), (), _LOCAL_FLAGS), _CHARACTERS, 23)
 
 
-def open_flags(flags: int) -> int:
-    """Return open()'s flags of x86-64 as mips has them."""
-    return moved(flags, _OPEN_FLAGS)
-
-
 def signal_of(number: int) -> int:
     """Return a signal of x86-64 by mips's number."""
     return _SIGNALS.get(number, number)
@@ -92,13 +87,8 @@ _CALLS = ChangedCalls(
     call_numbers("mips64"),
     _REQUESTS,
     _TERMINAL,
+    _OPEN_FLAGS,
     {
-        nr.OPEN: [(1, open_flags)],
-        nr.OPENAT: [(2, open_flags)],
-        nr.PIPE2: [(1, open_flags)],
-        nr.EVENTFD2: [(1, open_flags)],
-        nr.INOTIFY_INIT1: [(0, open_flags)],
-        nr.TIMERFD_CREATE: [(1, open_flags)],
         nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))],
         nr.KILL: [(1, signal_of)],
         nr.TGKILL: [(2, signal_of)],
@@ -111,7 +101,7 @@ _CALLS = ChangedCalls(
         nr.FCNTL: [(1, lambda command: _FCNTL.get(command, command))],
     },
 )
-request, terminal = _CALLS.request, _TERMINAL.of
+open_flags, request, terminal = _CALLS.open_flags, _CALLS.request, _TERMINAL.of
 
 
 def mips64_call(number: int, args: Args) -> tuple[int, Args]:

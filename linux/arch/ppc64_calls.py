@@ -47,23 +47,14 @@ _TERMINAL = Terminal(_TERMINAL_FLAGS, _CHARACTERS, 19, 38400)
 _MAP_FLAGS = (0x2000, 0x80), (0x4000, 0x40)  # MAP_LOCKED, MAP_NORESERVE
 
 
-def open_flags(flags: int) -> int:
-    """Return open()'s flags of x86-64 as ppc64 has them."""
-    return moved(flags, _OPEN_FLAGS)
-
-
 _CALLS = ChangedCalls(
     call_numbers("ppc64"),
     _REQUESTS,
     _TERMINAL,
-    {
-        nr.OPEN: [(1, open_flags)],
-        nr.OPENAT: [(2, open_flags)],
-        nr.PIPE2: [(1, open_flags)],
-        nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))],
-    },
+    _OPEN_FLAGS,
+    {nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))]},
 )
-request, terminal = _CALLS.request, _TERMINAL.of
+open_flags, request, terminal = _CALLS.open_flags, _CALLS.request, _TERMINAL.of
 
 
 def ppc64_call(number: int, args: Args) -> tuple[int, Args]:

@@ -13,7 +13,7 @@ from kpfs.linux.arch.state import StateArch, address_of, word
 
 X = {f"x{n}": 1 + n for n in range(32)}  # UC_RISCV_REG_*
 PC = 190
-RA, T0, A0, A1, A2 = (X[f"x{n}"] for n in (1, 5, 10, 11, 12))
+RA, A0, A1, A2 = (X[f"x{n}"] for n in (1, 10, 11, 12))
 _S = abi.Riscv64State
 # what an image keeps, by offsets in the state
 STATE = {

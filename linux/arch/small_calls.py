@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.arch.arch import Args
-from kpfs.linux.arch.generic_calls import ABSENT
+from kpfs.linux.arch.generic_calls import ABSENT, with_flags
 
 _PAGE_SHIFT, _MONOTONIC = 12, 1
-_FLAGS = {nr.OPEN: 1, nr.OPENAT: 2, nr.PIPE2: 1}  # the argument that has open()'s flags
 
 
 class SmallCalls(NamedTuple):
@@ -28,9 +27,7 @@ class SmallCalls(NamedTuple):
         """Return a call of x86-64 as the architecture has it."""
         if number == nr.NANOSLEEP:
             number, args = nr.CLOCK_NANOSLEEP, (_MONOTONIC, 0, *args)
-        at = _FLAGS.get(number, len(args))
-        if at < len(args) and isinstance(args[at], int):
-            args = (*args[:at], self.open_flags(args[at]), *args[at + 1 :])
+        args = with_flags(number, args, self.open_flags)
         change = self.arguments.get(number)
         return self.numbers.get(number, ABSENT), change(*args) if change else args
 

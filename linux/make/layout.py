@@ -17,6 +17,7 @@ CMDLINE = (
 )
 FIXED_STACKS = CMDLINE + "randomize_kstack_offset=off"
 DEVICE_TREE, _KERNEL = 1 << 20, 1 << 21
+MARGIN = 1 << 20  # the initrd, too, has so much at RAM's end
 
 
 def place(
@@ -56,6 +57,11 @@ def place(
     blob = device_tree(FdtNode("", root | cells, below), reserved)
     ram[tree : tree + len(blob)] = blob
     return start
+
+
+def tree_at_end(ram: mmap.mmap) -> int:
+    """Return where a device tree is to be for kernels that begin at address 0."""
+    return len(ram) - 3 * MARGIN
 
 
 def processors(

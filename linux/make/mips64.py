@@ -20,7 +20,6 @@ CMDLINE: str = layout.FIXED_STACKS
 VERBOSE = f" earlycon=uart8250,mmio,{abi.MIPS64_CONSOLE:#x} keep_bootcon loglevel=7"
 _UNMAPPED = 0xFFFF_FFFF_8000_0000  # the segment where the kernel is
 _BY_TREE = -2 & MASK64  # what a0 says of a1
-_TREE_BEFORE_END = 1 << 20  # the initrd, too, has so much at RAM's end
 _CLOCK, CONTROLLER = 1, 2  # phandles
 _COUNTS = 2  # cycles of a processor for one count
 
@@ -47,7 +46,7 @@ def place(
     return layout.place(
         *(ram, kernel, initrd, cmdline, root, nodes),
         start=0,
-        tree=_tree_in(ram),
+        tree=layout.tree_at_end(ram),
     )
 
 
@@ -77,12 +76,8 @@ def processors(count: int, frequency: int) -> list[FdtNode]:
     ]
 
 
-def _tree_in(ram: mmap.mmap) -> int:
-    return len(ram) - 3 * _TREE_BEFORE_END
-
-
 def prepare(board: Board, entry: int) -> None:
     """Have the processor begin at the kernel's entry, a1 with the device tree."""
     board.write_reg(mips64.GPR["r4"], _BY_TREE)
-    board.write_reg(mips64.GPR["r5"], _UNMAPPED + _tree_in(board.ram))
+    board.write_reg(mips64.GPR["r5"], _UNMAPPED + layout.tree_at_end(board.ram))
     board.write_reg(mips64.COUNTER, _UNMAPPED + entry)

@@ -25,7 +25,7 @@ VERBOSE = " console=hvc0 loglevel=7"
 _FIRMWARE = BIG_64.struct("5I").pack(
     0x7C64_1B78, 0x3860_0000, 0x6063_F000, 0x4400_0022, 0x4E80_0020
 )
-_FIRMWARE_SIZE, _MARGIN = 0x1_0000, 1 << 20  # the initrd, too, has so much at RAM's end
+_FIRMWARE_SIZE = 0x1_0000
 _CALLS = {
     "display-character": abi.RTAS_DISPLAY,
     "get-time-of-day": abi.RTAS_GET_TIME,
@@ -58,7 +58,7 @@ def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    firmware = len(ram) - 2 * _MARGIN
+    firmware = len(ram) - 2 * layout.MARGIN
     root: dict[str, Value] = {
         "compatible": "qemu,pseries",
         "model": "kpfs",
@@ -69,20 +69,15 @@ def place(
         "linux,stdout-path": f"/vdevice/vty@{_CONSOLE:x}",
     }
     nodes = _nodes(cpus, firmware)
-    tree, reserved = _tree_in(ram), (firmware, _FIRMWARE_SIZE)
     layout.place(
         *(ram, kernel, initrd, cmdline, root, nodes),
         chosen=chosen,
         start=0,
-        tree=tree,
-        reserved=reserved,
+        tree=layout.tree_at_end(ram),
+        reserved=(firmware, _FIRMWARE_SIZE),
     )
     ram[firmware : firmware + len(_FIRMWARE)] = _FIRMWARE
     return 0
-
-
-def _tree_in(ram: mmap.mmap) -> int:
-    return len(ram) - 3 * _MARGIN
 
 
 def _nodes(cpus: int, firmware: int) -> list[FdtNode]:
@@ -138,5 +133,5 @@ def _nodes(cpus: int, firmware: int) -> list[FdtNode]:
 
 def prepare(board: Board, entry: int) -> None:
     """Have the processor begin at the kernel's entry, r3 with the device tree."""
-    board.write_reg(ppc64.R["r3"], _tree_in(board.ram))
+    board.write_reg(ppc64.R["r3"], layout.tree_at_end(board.ram))
     board.write_reg(ppc64.PC, entry)
