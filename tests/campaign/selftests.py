@@ -40,7 +40,10 @@ from tests.qemu import QemuKernel
 
 KERNELS = ("6.12-s390x", "6.12-ppc64el", "6.12-armhf", "6.1-i386", "6.1-mips64el")
 FTRACE = "tools/testing/selftests/ftrace"
-SUITES = "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"
+SUITES = (
+    *("bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"),
+    "experimental",
+)
 # what the tests call, and what that needs
 PROGRAMS = tuple(
     """
