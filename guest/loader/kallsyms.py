@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from kpfs.base import elf
 from kpfs.base.ktypes import KAddr, Symbol
@@ -135,6 +135,14 @@ class SymbolTable:
         return sym
 
 
+@lru_cache(maxsize=4)  # configurations at once
+def _kernel_table(
+    data: bytes, everything: bool, hidden: tuple[str, ...]
+) -> SymbolTable:
+    """Return the table of an image, which all kernels of a process share."""
+    return SymbolTable(kernel_symbols(elf.ElfFile(data), everything, hidden))
+
+
 class Kallsyms(machine.Kallsyms):
     """The kernel's table and those of the modules, in order of their loading."""
 
@@ -142,7 +150,7 @@ class Kallsyms(machine.Kallsyms):
         self,
         image: elf.ElfFile,
         everything: bool = True,
-        hidden: Container[str] = (),
+        hidden: Sequence[str] = (),
     ) -> None:
         """everything, hidden: see kernel_symbols()."""
         self._image, self._hidden = image, hidden
@@ -153,7 +161,8 @@ class Kallsyms(machine.Kallsyms):
 
     @cached_property
     def kernel(self) -> SymbolTable:
-        return SymbolTable(kernel_symbols(self._image, self.everything, self._hidden))
+        hidden = tuple(self._hidden)
+        return _kernel_table(self._image.data, self.everything, hidden)
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
         """Set a module's symbols, with sizes; a new one is first.  Context: control."""

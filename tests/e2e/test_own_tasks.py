@@ -31,11 +31,16 @@ SCRIPTS = {
     "function": tracer("function"),
     "syscalls": f"echo syscalls: >set_event; {DO}; {SHOWN}",
 }
+RESET = """
+echo 0 >events/enable; echo nop >current_tracer; echo >set_ftrace_filter
+echo >kprobe_events; echo >trace; echo 1 >tracing_on
+"""
 KERNELS = [
-    harness.on(KERNEL),
-    harness.on(harness.TWO_CPUS),
-    harness.on(harness.ARM64),
-    harness.on(harness.RISCV64, marks=[pytest.mark.long]),
+    harness.on(KERNEL, SCRIPTS),
+    harness.on(harness.TWO_CPUS, SCRIPTS),
+    harness.on(harness.ARM64, SCRIPTS),
+    # it takes no probes at entries
+    harness.on(harness.RISCV64, ["function", "syscalls"], marks=[pytest.mark.long]),
 ]
 OTHERS = harness.on_each(harness.FOREIGN[2:])
 
@@ -48,25 +53,35 @@ def traced(kpfs, kernel, *words):
     return [(row[0], row[-1]) for row in rows], done.stderr
 
 
+def traced_by_each(kpfs, kernel, kinds, *words):
+    """Return what each of some SCRIPTS, one after the other, has recorded."""
+    scripts = "".join(f"echo = {kind}; {SCRIPTS[kind]}\n{RESET}" for kind in kinds)
+    script = f"cd /sys/kernel/tracing; {scripts}"
+    found: dict[str, list[tuple[str, str]]] = {}
+    for task, text in traced(kpfs, kernel, *words, "--", "sh", "-c", script)[0]:
+        if task == "=":
+            records = found[text] = []
+        else:
+            records.append((task, text))
+    assert [*found] == [*kinds]
+    return found.items()
+
+
 def of_own(records):
     return [record for record in records if record[0].startswith(OWN)]
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("kind", SCRIPTS)
-def test_behind(kpfs, kernel, kind):
+@pytest.mark.parametrize(("kernel", "kinds"), KERNELS)
+def test_behind(kpfs, kernel, kinds):
     """No wait of a task for its program's next call is seen, and each call once."""
-    if kernel == harness.RISCV64 and kind in ("entry", "return"):
-        pytest.skip("it takes no probes at entries")
-    script = f"cd /sys/kernel/tracing; {SCRIPTS[kind]}"
-    records, _ = traced(kpfs, kernel, "--", "sh", "-c", script)
-    assert not of_own(records)
-    assert not [text for _, text in records if "futex" in text]
-    made = [text for task, text in records if task.startswith("mkdir")]
-    wanted = {"syscalls": "sys_mkdir("}.get(kind, "vfs_mkdir")
-    if kernel in (KERNEL, harness.TWO_CPUS):
-        assert len([text for text in made if wanted in text]) == 1
+    for kind, records in traced_by_each(kpfs, kernel, kinds):
+        assert not of_own(records), kind
+        assert not [text for _, text in records if "futex" in text], kind
+        made = [text for task, text in records if task.startswith("mkdir")]
+        wanted = {"syscalls": "sys_mkdir("}.get(kind, "vfs_mkdir")
+        if kernel in (KERNEL, harness.TWO_CPUS):
+            assert len([text for text in made if wanted in text]) == 1, kind
 
 
 @pytest.mark.fuse
@@ -87,12 +102,10 @@ def test_on_other_architectures(kpfs, kernel):
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("kind", SCRIPTS)
-def test_inside(kpfs, kind):
-    script = f"cd /sys/kernel/tracing; {SCRIPTS[kind]}"
-    records, _ = traced(kpfs, KERNEL, "--inside", "--", "sh", "-c", script)
-    assert not of_own(records)
-    assert any("mkdir" in text for _, text in records)
+def test_inside(kpfs):
+    for kind, records in traced_by_each(kpfs, KERNEL, SCRIPTS, "--inside"):
+        assert not of_own(records), kind
+        assert any("mkdir" in text for _, text in records), kind
 
 
 @pytest.mark.kernel

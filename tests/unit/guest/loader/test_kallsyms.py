@@ -43,6 +43,15 @@ def kallsyms():
     return Kallsyms(ElfFile(data))
 
 
+def test_kernels_of_one_configuration_share_their_symbols(kallsyms):
+    image = ElfFile(bytes(bytearray(kallsyms._image.data)))
+    assert Kallsyms(image).kernel is kallsyms.kernel
+    few = Kallsyms(image, everything=False)
+    assert "table" not in [symbol.name for symbol in few]
+    assert "start" in [symbol.name for symbol in few]
+    assert "start" not in [symbol.name for symbol in Kallsyms(image, hidden=["start"])]
+
+
 def test_order_and_types(kallsyms):
     shown = [(s.name, s.type) for s in kallsyms]
     assert shown == [
