@@ -80,7 +80,8 @@ def pytest_collection():
     """Collect the tests while nothing is collected as garbage, and keep them frozen.
 
     The collector would go through them, some million objects, again and again, and so
-    would kpfs.base.mapping whenever a kernel ends: 0.3 s each time.
+    would kpfs.base.mapping whenever a kernel ends: 0.3 s each time. What unfreezes all
+    objects for a test freezes them again.
     """
     gc.disable()
     try:
@@ -135,15 +136,6 @@ def pytest_runtest_setup(item):
             pytest.fail(f"{name}: {reason}", pytrace=False)
         if reason:
             pytest.skip(f"{name}: {reason}")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol():
-    """Freeze the tests again behind one that has had to unfreeze all objects."""
-    done = yield
-    if not gc.get_freeze_count():
-        gc.freeze()
-    return done
 
 
 @pytest.fixture(autouse=True)

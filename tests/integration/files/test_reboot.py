@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/reboot: a fresh guest in the place of one that lives or is dead."""
 
-import gc
 import os
 import struct
 import threading
@@ -65,7 +64,6 @@ def mounted():
     it = Mounted()
     yield it
     it.booted.stop()
-    gc.unfreeze()
 
 
 def test_reboot_of_a_living_guest(mounted):

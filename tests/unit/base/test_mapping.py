@@ -46,6 +46,7 @@ def test_a_view_that_the_collector_does_not_know():
         gc.unfreeze()
     assert view[0] == 0
     mapping.unmap(memory)
+    gc.freeze()  # the tests, as they were
     assert memory.closed
 
 
