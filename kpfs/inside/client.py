@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -26,6 +25,7 @@ from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.programs import search_path
 from kpfs.base.signals import ENDING, SIGNALLED
 from kpfs.host import patience
+from kpfs.linux.inside import inherited
 from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState
 
 FORWARDED = {  # True: for the whole group, as from a terminal
@@ -41,6 +41,9 @@ WATCHED = (*FORWARDED, signal.SIGWINCH, signal.SIGCONT)
 ENDS = (*ENDING, signal.SIGQUIT)
 SOON = 2.0  # s for the kernel to take one of these
 WINSIZE, TERMIOS = 8, 36  # bytes, as the kernel has them
+_LFLAG, _CC = 3, 6  # places in what termios.tcgetattr() returns
+_LINE_ENDS = termios.VEOF, termios.VEOL, termios.VEOL2
+_TYPED_MAX = 4096  # bytes that a terminal has at most
 
 
 class LostError(Exception):
@@ -83,11 +86,14 @@ class Client:
         told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         for number in WATCHED:
-            signal.signal(number, lambda _number, _frame: None)
+            if signal.getsignal(number) != signal.SIG_IGN:  # so does the command
+                signal.signal(number, lambda _number, _frame: None)
         poll = select.poll()
         poll.register(told, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
-        self._take_terminal()
+        typed = self._take_terminal()
+        if any(map(os.isatty, range(3))):  # else nobody waits for it
+            self._tell(typed=typed.hex())
         try:
             while self._status is None:
                 if not self._wait(poll, told):
@@ -204,18 +210,41 @@ class Client:
         self._take_terminal()
 
     # ---- the terminal
-    def _take_terminal(self) -> None:
-        """Pass on what is typed as it is, to the kernel's terminal."""
-        if os.isatty(0):
-            self._settings = termios.tcgetattr(0)
-            # in the background this stops us, and says EINTR when we go on
-            _until_done(lambda: tty.setraw(0, termios.TCSADRAIN))
+    def _take_terminal(self) -> bytes:
+        """Pass on what is typed as it is, to the kernel's terminal.
+
+        Return what was typed before, with the ends of files that were.
+        """
+        if not os.isatty(0):
+            return b""
+        self._settings = before = termios.tcgetattr(0)
+        # in the background this stops us, and says EINTR when we go on
+        _until_done(lambda: termios.tcsetattr(0, termios.TCSADRAIN, before))
+        typed = _typed_ahead(before)
+        _until_done(lambda: tty.setraw(0, termios.TCSADRAIN))
+        return typed
 
     def _give_terminal_back(self) -> None:
         if self._settings is not None:
             settings, self._settings = self._settings, None
             with contextlib.suppress(termios.error):
                 _until_done(lambda: termios.tcsetattr(0, termios.TCSADRAIN, settings))
+
+
+def _typed_ahead(settings: list[Any]) -> bytes:
+    """Take the whole lines that were typed at the terminal.
+
+    In raw mode the end of a file would be read as a zero.
+    """
+    typed, (end, *ends) = b"", (settings[_CC][number] for number in _LINE_ENDS)
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    while settings[_LFLAG] & termios.ICANON and len(typed) < _TYPED_MAX:
+        if poll.poll(0) != [(0, select.POLLIN)]:  # nothing, or it has hung up
+            break
+        line = os.read(0, _TYPED_MAX)
+        typed += line if line.endswith((b"\n", *ends)) else line + end
+    return typed
 
 
 def _until_done(change: Callable[[], object]) -> None:
@@ -247,9 +276,8 @@ def request_of(
 
     timeout: s that it has, 0: as many as it wants.  Raises SetupError.
     """
-    umask = os.umask(0o022)
-    os.umask(umask)
-    with told_to_user("the current directory"):
+    cwd = ""
+    with told_to_user("the current directory"), contextlib.suppress(FileNotFoundError):
         cwd = os.getcwd()
     folders = []
     for folder in writable:
@@ -262,9 +290,8 @@ def request_of(
         environment={**os.environ, "PATH": search_path()},
         cwd=cwd,
         writable=tuple(folders),
-        umask=umask,
         hostname=os.uname().nodename,
         terminal=terminal_state(range(3)),
-        files=resource.getrlimit(resource.RLIMIT_NOFILE),
+        inherited=inherited.of_process(),
         timeout=timeout,
     )

@@ -81,6 +81,7 @@ class CommandSession:
         self._client = client
         self._input = b""
         self._command: InsideCommand | None = None
+        self._typed = b""  # before the command began
         # called when the command has run; OSError
         self.on_end: Callable[[], None] = lambda: None
         self.replay: Replay | None = None
@@ -147,6 +148,8 @@ class CommandSession:
         return f"; it was in {', '.join(found)}"
 
     def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
+        if request.terminal:
+            self._listen()  # what was typed ahead
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         if self.replay is not None:  # a run of a search has nobody else that watches
             command = self.replay.begin(request, stdio)
@@ -165,7 +168,7 @@ class CommandSession:
             from kpfs.linux.inside.failures import Failures
 
             failures = Failures(kernel, kernel.worker, partial(_advice, kernel))
-        return InsideCommand(kernel, request, stdio, failures)
+        return InsideCommand(kernel, request, stdio, failures, self._typed)
 
     def _tell(self, **message: object) -> bool:
         """Send a message. Return True if the client can still read it."""
@@ -186,6 +189,8 @@ class CommandSession:
             self._obey(json.loads(line))
 
     def _obey(self, message: dict[str, Any]) -> None:
+        if "typed" in message:
+            self._typed = bytes.fromhex(message["typed"])
         if self._command is None:
             return
         if "signal" in message:

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from kpfs.base.errors import KernelError
-from kpfs.base.syscall_numbers import CLOSE_RANGE
+from kpfs.base.syscall_numbers import CLOSE_RANGE, PR_SET_NO_NEW_PRIVS
 from kpfs.base.typed import NamedTuple
 
 AUDIT_ARCH_X86_64 = 0xC000003E
@@ -35,7 +35,6 @@ SECCOMP_IOCTL_NOTIF_SET_FLAGS = 0x40082104
 SECCOMP_IOCTL_NOTIF_ADDFD = 0x40182103
 SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP = 1
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
-PR_SET_NO_NEW_PRIVS = 38
 NOTIF_SIZE = 80
 NOT_RECEIVED = frozenset((errno.ENOENT, errno.EINTR, errno.EAGAIN))
 NOTIF = struct.Struct("=QIIiIQ6Q")

@@ -45,6 +45,7 @@ _SIGNALS = {
 }  # fmt: skip
 SIGNALS: Mapping[int, int] = {theirs: ours for ours, theirs in _SIGNALS.items()}
 _SIGNAL_SET = 16  # bytes
+_LIMITS = {5: 7, 6: 8, 7: 5, 8: 9, 9: 6}  # RLIMIT_RSS, NPROC, NOFILE, MEMLOCK, AS
 _SOCKET_TYPES = {1: 2, 2: 1}  # SOCK_STREAM, SOCK_DGRAM
 _SOCKET_TYPE = 15
 _FCNTL = {5: 14, 8: 24, 9: 23}  # F_GETLK, F_SETOWN, F_GETOWN
@@ -91,6 +92,7 @@ _CALLS = ChangedCalls(
     {
         nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))],
         nr.KILL: [(1, signal_of)],
+        nr.PRLIMIT64: [(1, lambda number: _LIMITS.get(number, number))],
         nr.TGKILL: [(2, signal_of)],
         nr.RT_SIGACTION: [(0, signal_of), (3, lambda _size: _SIGNAL_SET)],
         nr.RT_SIGTIMEDWAIT: [(3, lambda _size: _SIGNAL_SET)],

@@ -7,7 +7,6 @@ import errno
 import math
 import mmap
 import os
-import resource
 import select
 import signal
 import socket
@@ -26,6 +25,7 @@ from kpfs.linux.board.own import show
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
+from kpfs.linux.inside.inherited import Inherited
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import own_machine, why_not
 from kpfs.linux.inside.request import RunRequest
@@ -54,6 +54,8 @@ _CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some
 _STILL = 0.5  # s in which nobody reads what a command has written
 _LOOK = 0.5  # s between two looks for changes of the host's directories
 _SIGACTION = bytes(32)  # SIG_DFL
+_SIG_IGN = 1
+_REMOVED = b"/.kpfs-removed\0"  # for a moment, stands for a directory that was removed
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _ROOM = abi.DATA_SIZE - 8192  # bytes of a slot for one piece, beside a path
 _MFD_CLOEXEC = 1
@@ -84,8 +86,10 @@ class InsideCommand:
         request: RunRequest,
         stdio: Sequence[int],
         failures: Failures | None = None,
+        typed: bytes = b"",
     ) -> None:
-        """stdio: three descriptors of the host."""
+        """stdio: three descriptors of the host.  typed: at the terminal, before."""
+        self._typed = typed
         self._failures = failures
         self._oopses = kernel.oopses
         self._loop = loop = kernel.loop
@@ -141,7 +145,7 @@ class InsideCommand:
         """Mount the host directories that the command needs over the kernel's own."""
         request = self._request
         tree.make_directories(self._worker, f"{tree.NEW}/tmp")
-        if tree.is_hidden(request.cwd):
+        if request.cwd and tree.is_hidden(request.cwd):
             tree.show_host_directory(self._worker, request.cwd)
         for path in sorted(request.writable):
             tree.show_host_directory(self._worker, path, writable=True)
@@ -149,7 +153,7 @@ class InsideCommand:
     def _show_outside(self, root: str) -> None:
         """Show the host directories that the command needs in another root."""
         request = self._request
-        shows_cwd = not os.path.isdir(root + request.cwd)
+        shows_cwd = bool(request.cwd) and not os.path.isdir(root + request.cwd)
         if not shows_cwd and not request.writable:
             return
         files = HostFiles(request.writable)
@@ -166,7 +170,7 @@ class InsideCommand:
         null = Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR))
         default = Op(nr.RT_SIGACTION, (signal.SIGCHLD, _SIGACTION, 0, 8))
         worker.call(null, null, null, Op(nr.SETSID), default)
-        worker.call(Op(nr.UMASK, (self._request.umask,)))
+        worker.call(Op(nr.UMASK, (self._request.inherited.umask,)))
         ends = self._open_stdio()
         command = self._command = worker.fork("kpfs-command")
         worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))
@@ -238,14 +242,18 @@ class InsideCommand:
         self.outputs.append(self._screen[0])
         if has_input:
             writer = self._terminal.fork("kpfs-tty")
-            Input(self._loop, writer, master, fd)
+            Input(self._loop, writer, master, fd, self._typed)
         self._master = master
 
     def _become(self, command: Worker, ends: list[int]) -> None:
         """Turn a worker into the command."""
         request = self._request
-        set_up(command, ends, request.files)
-        command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
+        set_up(command, ends, request.inherited)
+        if request.cwd:
+            command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
+        else:
+            made = Op(nr.MKDIR, (_REMOVED, 0o700))
+            command.call(made, Op(nr.CHDIR, (_REMOVED,)), Op(nr.RMDIR, (_REMOVED,)))
         self._paths = _candidates(request)
         self._failed = errno.ENOENT
         self._lay_out(command, request.argv)
@@ -450,6 +458,9 @@ class InsideCommand:
                 why = f"not all that CMD wrote could be written: {lost}"
                 if self._status in (0, SIGNALLED + signal.SIGPIPE):
                     self._status = TROUBLE
+            if self._input and self._input.lost:  # which looked to it like the end
+                why = why or f"CMD's input could not be read: {self._input.lost}"
+                self._status = self._status or TROUBLE
             if self._status and self._failures:
                 reasons = self._failures.told(worker, log)
                 if not self._request.explained:
@@ -496,6 +507,8 @@ class InsideCommand:
         if self._screen:
             output, reader = self._screen
             output.add(of_terminal(self._kernel, reader, self._master))
+        if self._input:
+            self._input.finish_dead(self._kernel)
         is_read = all(output.is_read for output in self.outputs)
         for output in self.outputs:
             output.write_out()
@@ -575,18 +588,31 @@ def leave_out_modprobe(agent: Worker) -> None:
         agent.attempt(*writing(path_of("kernel.modprobe"), ""))
 
 
-def set_up(worker: Worker, ends: Sequence[int], files: tuple[int, int]) -> None:
-    """Prepare a worker for execve().
-
-    ends: its standard descriptors to be; files: its RLIMIT_NOFILE.
-    """
+def set_up(worker: Worker, ends: Sequence[int], inherited: Inherited) -> None:
+    """Prepare a worker for execve().  ends: its standard descriptors to be."""
     groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
     packed = worker.model.struct(f"{len(groups)}I").pack(*groups)
-    limits = worker.model.struct("2Q").pack(*(limit & MASK64 for limit in files))
+    limits = worker.model.struct("2Q")
+    # MIPS has flags before the handler: this bit of them is about SIGCHLD alone
+    ignore = worker.model.struct("2L").pack(_SIG_IGN, _SIG_IGN)
+    ignore += _SIGACTION[len(ignore) :]
     worker.call(*(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)))
     worker.close_from(_FIRST_FREE)
     worker.call(
         *(Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED),
         Op(nr.SETGROUPS, (len(groups), packed)),
-        Op(nr.PRLIMIT64, (0, resource.RLIMIT_NOFILE, limits, 0)),
+        Op(nr.SETPRIORITY, (os.PRIO_PROCESS, 0, inherited.nice)),
+    )
+    if inherited.oom_score_adj:
+        score = str(inherited.oom_score_adj)
+        worker.attempt(*writing("/proc/self/oom_score_adj", score))
+    for number in inherited.ignored:
+        worker.attempt(Op(nr.RT_SIGACTION, (number, ignore, 0, 8)))
+    if inherited.no_new_privs:
+        worker.attempt(Op(nr.PRCTL, (nr.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))
+    worker.attempt(
+        *(
+            Op(nr.PRLIMIT64, (0, number, limits.pack(soft & MASK64, hard & MASK64), 0))
+            for number, soft, hard in inherited.limits
+        )
     )

@@ -7,10 +7,10 @@ that are forked from this kernel start without that cost.
 
 from __future__ import annotations
 
-import resource
 import socket
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.linux.inside import inherited
 from kpfs.linux.inside.command import (
     leave_out_modprobe,
     set_clock,
@@ -40,7 +40,7 @@ def rehearse(loop: Loop, worker: Worker) -> None:
     base = machine.address(command.slot, 0)
     memory = worker.model.struct(_VECTORS).pack(_PROGRAM, base, 0, 0)
     command.attempt(Op(nr.CHROOT, (NEW.encode() + b"\0",)), Op(nr.CHDIR, (b"/\0",)))
-    set_up(command, [ends[1]] * 3, resource.getrlimit(resource.RLIMIT_NOFILE))
+    set_up(command, [ends[1]] * 3, inherited.of_process())
     execve = Op(nr.EXECVE, (_PROGRAM, SlotOffset(16), SlotOffset(24)))
     # if there is no such program, the task ends at once
     command.start([execve, Op(nr.EXIT, (0,))], lambda: None, memory)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kpfs.linux.inside.inherited import Inherited
+
 GREETING = b"."  # from a process that takes a request
 PATIENCE = 20.0  # s for either side of a request to go on
 PERHAPS = "perhaps: "  # begins a reason of a failure that may be none
@@ -22,16 +24,15 @@ class TerminalState(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """A command to run, with its user, directory and limits."""
+    """A command to run, with its surroundings."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
-    cwd: str
+    cwd: str  # "": a directory that was removed
     writable: tuple[str, ...] = ()  # folders of the host, absolute
-    umask: int = 0o022
     hostname: str = ""
     terminal: TerminalState | None = None  # as it was before kpfs changed it
-    files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
+    inherited: Inherited = Inherited()
     explained: bool = False  # tell why it fails
     sysctls: tuple[tuple[str, str], ...] = ()  # names and values, set before it begins
     timeout: float = 0.0  # s after which it is ended; 0: it has what time it wants
@@ -47,8 +48,9 @@ class RunRequest(NamedTuple):
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunRequest:
         """Return the request that packed() described."""
-        for name in ("argv", "writable", "files", "sysctls"):
+        for name in ("argv", "writable", "sysctls"):
             row[name] = tuple(row[name])
+        row["inherited"] = Inherited.unpacked(row["inherited"])
         if row["terminal"]:
             row["terminal"] = TerminalState(*map(bytes.fromhex, row["terminal"]))
         return cls(**row)

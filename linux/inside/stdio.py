@@ -22,6 +22,8 @@ from collections.abc import Callable
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.request import TerminalState
+from kpfs.linux.inside.unread import left_in_pipe
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.machine import Op, Out, Reply, SlotOffset
 
 _CHUNK = 1 << 16
@@ -51,12 +53,19 @@ def mode_of(fd: int) -> int:
 class Input:
     """Copies from a terminal of the host to the master of a pty, by a worker."""
 
-    def __init__(self, loop: Loop, worker: Worker, target: int, fd: int) -> None:
+    def __init__(
+        self, loop: Loop, worker: Worker, target: int, fd: int, first: bytes = b""
+    ) -> None:
+        """first: comes before what is to be read."""
         self._loop = loop
         self._worker = worker
         self._target = target
         self._fd = fd
-        self._wait()
+        self.lost = ""  # why the rest could not be read
+        if first:
+            self._write(first)
+        else:
+            self._wait()
 
     def _wait(self) -> None:
         try:
@@ -76,6 +85,8 @@ class Input:
             if error.errno in _AGAIN:
                 self._wait()
                 return
+            if not os.isatty(self._fd):  # a terminal that has hung up
+                self.lost = os.strerror(error.errno or errno.EIO)
             data = b""
         if data:
             self._write(data)
@@ -161,6 +172,13 @@ class PipeInput(Input):
         (fd,) = agent.attempt(Op(nr.OPEN, (path, flags)))
         if fd >= 0:
             self._take_read(agent.request(self._ask(fd), Op(nr.CLOSE, (fd,))), 0)
+
+    def finish_dead(self, kernel: KernelOnBoard) -> None:
+        """Take what was read before the kernel died, if that is known."""
+        if self._in_pipe:
+            left = left_in_pipe(kernel, self._worker.pid, self._target)
+            if left is not None:
+                self._take(self._in_pipe - left)
 
     def _was_read(self) -> None:
         reply = Reply(self._loop.machine, self._worker.slot, self._places, 2)

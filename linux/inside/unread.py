@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read what a dead kernel has of a terminal's output, and can give to nobody."""
+"""Read what a dead kernel has in terminals and pipes, and can give to nobody."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _LINE = 4096  # N_TTY_BUF_SIZE
 _MOST_BUFFERS = 100
+_UNKNOWN = KernelError, MemoryFault, KeyError, StopIteration
 
 
 def of_terminal(kernel: KernelOnBoard, pid: int, fd: int) -> bytes:
@@ -18,13 +19,26 @@ def of_terminal(kernel: KernelOnBoard, pid: int, fd: int) -> bytes:
     b"" if that is not known, as without BTF.  Kernel: n_tty_read() reads the line
     discipline, to which flush_to_ldisc() brings what is in buffers of the port.
     """
-    memory, symbols, structures = kernel.memory, kernel.symbols, kernel.structures
     try:
-        tasks = TaskList(memory, symbols, structures)
-        task = next(row.addr for row in tasks.rows() if row.pid == pid)
-        return _Terminals(memory, symbols, structures).unread(task, fd)
-    except (KernelError, MemoryFault, KeyError, StopIteration):
+        found = _Terminals(kernel.memory, kernel.symbols, kernel.structures)
+        return found.unread(_task(kernel, pid), fd)
+    except _UNKNOWN:
         return b""
+
+
+def left_in_pipe(kernel: KernelOnBoard, pid: int, fd: int) -> int | None:
+    """Return how many bytes are in a pipe that a process has open; None: unknown."""
+    try:
+        found = _Pipes(kernel.memory, kernel.symbols, kernel.structures)
+        return found.left(_task(kernel, pid), fd)
+    except _UNKNOWN:
+        return None
+
+
+def _task(kernel: KernelOnBoard, pid: int) -> int:
+    """Return the address of a process's task.  Raises one of _UNKNOWN."""
+    tasks = TaskList(kernel.memory, kernel.symbols, kernel.structures)
+    return next(row.addr for row in tasks.rows() if row.pid == pid)
 
 
 class _Terminals(OpenedPaths):
@@ -51,3 +65,18 @@ class _Terminals(OpenedPaths):
             data += self._memory.read(piece.place("data") + read, size)
             buffer = piece.word("next")
         return data
+
+
+class _Pipes(OpenedPaths):
+    """Reads what pipes that are open have for their readers."""
+
+    needs = "pipe_inode_info", "bufs"
+
+    def left(self, task: int, fd: int) -> int:
+        file = self._view("file", self.file(task, fd))
+        pipe = self._view("pipe_inode_info", file.word("private_data"))
+        ring, size = pipe.word("bufs"), pipe.number("ring_size", 4)
+        tail, head = pipe.number("tail", 4), pipe.number("head", 4)
+        step = self._structures["pipe_buffer"].size
+        places = [ring + (at & size - 1) * step for at in range(tail, head)]
+        return sum(self._view("pipe_buffer", at).number("len", 4) for at in places)

@@ -86,6 +86,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "tty_struct": ("disc_data", "port"),
     "tty_port": ("buf.head",),
     "tty_buffer": ("next", "commit", "read", "data"),
+    "pipe_inode_info": ("head", "tail", "ring_size", "bufs"),
+    "pipe_buffer": ("len",),
     "n_tty_data": ("read_head", "read_tail", "read_buf"),
     "dentry": ("d_parent", "d_name.name", "d_sb"),
     "super_block": ("s_magic",),

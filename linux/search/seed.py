@@ -15,11 +15,13 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from resource import RLIMIT_NOFILE
 from typing import Any, NamedTuple
 
 from kpfs.base import aside, places
 from kpfs.base.aside import replacing
 from kpfs.base.errors import SetupError
+from kpfs.linux.inside.inherited import Inherited
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.search.plan import RunPlan
 from kpfs.linux.search.searched import Begin
@@ -43,7 +45,7 @@ _OF_JOBS = (
 )
 
 
-_HOSTNAME, _FILES = "kpfs", (1024, 4096)  # RLIMIT_NOFILE
+_HOSTNAME, _INHERITED = "kpfs", Inherited(limits=((RLIMIT_NOFILE, 1024, 4096),))
 # an oops ends a run where the kernel panics, which is the same block in each run
 _SYSCTLS = (("kernel.panic_on_oops", "1"),)
 
@@ -95,8 +97,7 @@ def searched(request: RunRequest) -> RunRequest:
         hostname=_HOSTNAME,
         apart=True,
         terminal=None,
-        umask=0o022,
-        files=_FILES,
+        inherited=_INHERITED,
         sysctls=_SYSCTLS,
     )
 

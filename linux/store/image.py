@@ -31,6 +31,7 @@ from kpfs.linux.store.processor import Processor
 VERSION = 3
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
 FUNCTIONS = "functions"  # available_filter_functions; images of older versions lack it
+_DAMAGED = "the image is damaged"
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
 _NO_META = (
     *(OSError, ValueError, KeyError, TypeError),
@@ -141,10 +142,9 @@ def _write_sparse(ram: mmap.mmap, path: str, digest: hashlib._Hash) -> None:
 def read_meta(folder: str, name: str = "") -> Meta:
     """Read the description of an image.
 
-    name: what errors call it, if not by its folder. Raises UnfitError if it is no
+    name: what errors call it if it has come in a file. Raises UnfitError if it is no
     image, is damaged, or belongs to another version of kpfs.
     """
-    name = name or os.path.basename(folder)
     try:
         with open(os.path.join(folder, META), encoding="utf-8") as file:
             fields = json.load(file)
@@ -152,17 +152,33 @@ def read_meta(folder: str, name: str = "") -> Meta:
         arch = ARCHES[fields.get("arch", X86_64.name)]
         found = fields["version"], fields["cpu_model"], fields["agent"]
     except _NO_META:
-        raise UnfitError(f"{name}: this is no kernel of kpfs; make it anew") from None
+        raise _unfit("this is no kernel of kpfs", folder, name) from None
     if found != (VERSION, arch.cpu_model, agent_digest(arch)):
-        raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
+        raise _unfit("made by another version of kpfs", folder, name)
     try:
         meta = with_board_fields(Meta(**fields), fields)
         sound = _is_sound(arch, meta)
     except (TypeError, ValueError, AttributeError, KeyError):
         sound = False
     if not sound:
-        raise UnfitError(f"{name}: the image is damaged; make it anew")
+        raise _unfit(_DAMAGED, folder, name)
     return meta
+
+
+def _unfit(why: str, folder: str, name: str = "") -> UnfitError:
+    """Return the error about an image, with the command that makes it anew.
+
+    name: what errors call it if it was not made here, but has come in a file.
+    """
+    from kpfs.linux.distribution import distributions
+
+    if name:
+        return UnfitError(f"{name}: {why}")
+    name = os.path.basename(folder)
+    how = f"kpfs kernel make {name}"
+    if not distributions.is_name(name.partition("+")[0]):
+        how += ", with the options that it was made with"
+    return UnfitError(f"{name}: {why} ({how})")
 
 
 def read_config(folder: str) -> str:
@@ -211,7 +227,7 @@ def open_ram(folder: str, meta: Meta) -> IO[bytes]:
     file = open(os.path.join(folder, RAM), "rb")
     if os.fstat(file.fileno()).st_size != meta.memory:
         file.close()
-        raise UnfitError(f"{folder}: the image is damaged; make it anew")
+        raise _unfit(_DAMAGED, folder)
     _mark_used(folder)
     return file
 

@@ -3,7 +3,7 @@
 
 Tests kpfs.inside.client, kpfs.linux.inside.waiting,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
-kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop,
+kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop, kpfs.linux.inside.inherited,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -185,6 +186,56 @@ def test_user_directory_and_environment_are_the_callers(kpfs, tmp_path):
     ).stdout.splitlines()
     assert release.startswith("6.1.")
     assert rest == host
+
+
+ATTRIBUTES = r"""
+/bin/pwd; umask; nice; ulimit -a | grep -Ev '^(locked|process|pending|max user)'
+grep -E '^(SigIgn|NoNewPrivs):' /proc/self/status; cat /proc/self/oom_score_adj
+"""
+UNUSUAL = r"""
+cd "$1"; rmdir "$1"; shift; umask 027; trap '' HUP USR1 QUIT
+ulimit -S -c 1000 -s 4000 -t 500 -n 500; ulimit -f 100000
+echo 300 >/proc/self/oom_score_adj; exec nice -n 5 setpriv --no-new-privs "$@"
+"""
+
+
+def test_programs_inherit_what_they_would_on_the_host(kpfs, tmp_path):
+    """In a directory that is gone, with other limits, signals and niceness."""
+    told = []
+    for words in ((), kpfs.command("run", "--kernel", KERNEL, "--inside", "--")):
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        command = *words, "sh", "-c", f"exec 2>&1; {ATTRIBUTES}"
+        done = harness.run("bash", "-c", UNUSUAL, "bash", gone, *command)
+        told.append(done.stdout)
+    assert told[0] == told[1]
+    assert {"5", "300", "NoNewPrivs:\t1"} <= {*told[0].splitlines()}
+
+
+def test_what_a_dead_kernel_has_read_is_taken(kpfs, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("one\ntwo\n")
+    program = "sh", "-c", "read line; echo $line; echo c >/proc/sysrq-trigger"
+    words = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", *program)
+    script = 'in=$1; shift; { "$@"; cat; } <"$in"'
+    done = harness.run("sh", "-c", script, "sh", lines, *words)
+    assert done.stdout == "one\ntwo\n"
+    assert "sysrq triggered crash" in done.stderr
+
+
+def test_input_that_cannot_be_read_is_an_error(kpfs):
+    with open(f"/proc/{os.getpid()}/mem") as memory:  # where nothing is mapped
+        done = inside(kpfs, "--", "cat", stdin=memory)
+    why = "kpfs: CMD's input could not be read: Input/output error\n"
+    assert (done.returncode, done.stderr) == (2, why)
+
+
+def test_end_of_input_that_was_typed_ahead(kpfs):
+    """script(1) types it before the terminal is ours, where it would become a zero."""
+    words = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "cat")
+    typing = "script", "-qec", shlex.join(map(str, words)), "/dev/null"
+    done = harness.run(*typing, stdin=subprocess.DEVNULL, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_what_is_below_tmp_can_be_read_and_is_not_changed(kpfs, tmp_path):

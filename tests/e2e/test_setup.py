@@ -163,6 +163,14 @@ def test_the_lists_have_all_packages_of_pyproject(name, key):
     assert [p for p in packages if f"\n{p} \\\n" not in listed] == []
 
 
+def test_input_that_is_a_directory(checkout):
+    """Python itself would end with a fatal error of several lines."""
+    command = '"$1" version </'
+    done = harness.run("sh", "-c", command, "sh", checkout / "scripts/kpfs")
+    told = "kpfs: standard input is a directory\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_help_prepares_nothing(checkout, tmp_path):
     environment = {"PATH": PATH, "HOME": str(tmp_path / "none"), "KPFS_NO_APT": "1"}
     printed = {

@@ -28,7 +28,7 @@ def test_the_client_is_told_of_what_ended_the_session(error, why):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         kernel = Mock(loop=loop)
-        CommandSession(kernel, theirs).run(Mock(), [0, 1, 2])
+        CommandSession(kernel, theirs).run(Mock(terminal=None), [0, 1, 2])
         begun, ended = [json.loads(line) for line in ours.recv(4096).splitlines()]
     assert list(begun) == ["begun"]
     assert ended["status"] == TROUBLE

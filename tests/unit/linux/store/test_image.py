@@ -40,6 +40,20 @@ def test_an_image_of_somebody_else(tmp_path, text, why):
         image.read_meta(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("name", "imported", "told"),
+    [
+        ("6.12+cpus=2", "", r"6\.12\+cpus=2: .* \(kpfs kernel make 6\.12\+cpus=2\)$"),
+        ("fedora:43", "", r"\(kpfs kernel make fedora:43\)$"),
+        ("mine", "", r"\(kpfs kernel make mine, with the options .*\)$"),
+        (".new", "/a/file", "^/a/file: this is no kernel of kpfs$"),
+    ],
+)
+def test_the_command_that_makes_it_anew(tmp_path, name, imported, told):
+    with pytest.raises(UnfitError, match=told):
+        image.read_meta(str(tmp_path / name), imported)
+
+
 def processor(**other):
     """A processor of an image."""
     kept = [x86_registers.GENERAL, x86_registers.CONTROL, x86.FPU, x86_registers.MSRS]
