@@ -140,8 +140,8 @@ class CommandSession:
         """Return where a kernel was that is locked up, or why it panicked."""
         dead = self._loop.machine.dead
         if not is_locked_up(dead):
-            oops = self._kernel.oopses.first() if "panic" in dead else ""
-            return f": {oops}" * bool(oops)
+            oopses = self._kernel.oopses.first() if "panic" in dead else []
+            return f": {oopses[0]}" if oopses else ""
         from kpfs.linux.running.stacks import Stacks
 
         found = Stacks(self._kernel).running(_DEEPEST)

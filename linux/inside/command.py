@@ -466,9 +466,10 @@ class InsideCommand:
                 if not self._request.explained:
                     refused = [why for why in reasons if why.startswith(_REFUSALS)]
                     reasons = refused[:_MOST_REFUSED]
-            if self._failures and (oops := self._oopses.first()):
+            if self._failures and (oopses := self._oopses.first()):
                 # whatever the status is
-                reasons = [oops, *(each for each in reasons if each not in oops)]
+                told = "\n".join(oopses)
+                reasons = [*oopses, *(each for each in reasons if each not in told)]
             if self._late.status:
                 why, reasons = self._late.why, [*self._late.reasons, *reasons]
             self.ended = Outcome(self._status, why, reasons)

@@ -56,18 +56,22 @@ class Oopses:
         """Return True if there was an oops since the kernel was started."""
         return bool(self._mask() & _TAINT_DIE)
 
-    def first(self) -> str:
-        """Return the first oops or warning since this was made, "" without one."""
+    def first(self) -> list[str]:
+        """Return the first oops since this was made, and a warning that came earlier.
+
+        The oops tells why a command died, the warning often what led to it.
+        """
         if not (self._mask() & ~self._at_first & (_TAINT_DIE | _TAINT_WARN)):
-            return ""
-        lines = self._log()
+            return []
+        lines, found = self._log(), list[str]()
         for at, line in enumerate(lines):
             if _NUMBER.search(line):
-                return _oops(lines, at)
-            if line.startswith(_WARNING):
+                return [_oops(lines, at), *found]
+            if line.startswith(_WARNING) and not found:
                 said = lines[at - 1] if at else ""
-                return f"{line}: {said}" if lines[max(at - 2, 0)] == _CUT else line
-        return "an oops or a warning, which its log has no more"
+                cut = lines[max(at - 2, 0)] == _CUT
+                found.append(f"{line}: {said}" if cut else line)
+        return found or ["an oops or a warning, which its log has no more"]
 
     def have_killed(self, pids: Iterable[int]) -> bool:
         """Return True if one of these tasks was dead at the call before, and still is.
