@@ -50,6 +50,7 @@ static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *star
 
 	if (!record)
 		return;
+	kp_save_cmdline(kp_current(), head >> 32);
 	record[0] = (head & ~0xffffUL) | TRACE_STACK;
 	record[1] = n;
 	for (i = 0; i < n; i++)
@@ -249,7 +250,6 @@ static __attribute__((noinline)) void function_probe(struct kp_array *a, u64 ip,
 	if (!stack || !r->on)
 		return;
 	KP_HERE(here);
-	kp_save_cmdline(kp_current(), pid);
 	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 2);
 }
 

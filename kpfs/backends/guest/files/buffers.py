@@ -15,8 +15,8 @@ from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.base.units import PAGE_SIZE
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.node import READABLE, Handle
-from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
+from kpfs.fs.node import DEFAULT_POLLMASK, READABLE, Handle
+from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile, ValueHandle
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.cpu_ring import CpuRing
@@ -194,12 +194,12 @@ class RawHandle(Handle):
 
     def ready(self) -> bool:
         ring = self.file.ring()
-        return bool(self.rest) or ring is None or ring.entries > 0
+        return bool(self.rest or (ring is not None and ring.entries))
 
     def poll(self) -> int:
         ring = self.file.ring()
         percent = self.file.tr.buffer_percent
-        return READABLE if ring is None else full_hit(ring, percent)
+        return 0 if ring is None else full_hit(ring, percent)
 
     def news(self) -> object:
         ring = self.file.ring()
@@ -210,10 +210,8 @@ class RawHandle(Handle):
         from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_HDR_SIZE
 
         ring = self.file.ring()
-        if ring is None:
-            return b""
         if not self.rest:
-            if not ring.entries:
+            if ring is None or not ring.entries:
                 raise KernelError(errno.EAGAIN, "no record is left")
             self.rest = ring.read_page(size - BUF_PAGE_HDR_SIZE)
         data, self.rest = self.rest[:size], self.rest[size:]
@@ -281,8 +279,17 @@ class TracePipeRaw(CpuFile):
         return self.tr.ring.cpus[self.cpu]
 
 
+class SnapshotRawHandle(RawHandle):
+    """A reader of a snapshot's pages.  Kernel: snapshot_raw_fops, which has no poll."""
+
+    def poll(self) -> int:
+        return DEFAULT_POLLMASK
+
+
 class SnapshotRaw(TracePipeRaw):
     """per_cpu/cpuN/snapshot_raw: its pages.  Kernel: snapshot_raw_fops."""
+
+    handle_type = SnapshotRawHandle
 
     def ring(self) -> CpuRing | None:
         rings = self.tr.ring.spare
@@ -291,6 +298,8 @@ class SnapshotRaw(TracePipeRaw):
 
 class HeaderPage(GuestFile, ValueFile):
     """events/header_page.  Kernel: ring_buffer_print_page_header()."""
+
+    handle_type = OnceHandle
 
     def show(self) -> str:
         from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_HDR_SIZE, BUF_PAGE_SIZE
@@ -309,6 +318,8 @@ class HeaderPage(GuestFile, ValueFile):
 
 class HeaderEvent(GuestFile, ValueFile):
     """events/header_event: an entry.  Kernel: ring_buffer_print_entry_header()."""
+
+    handle_type = OnceHandle
 
     def show(self) -> str:
         return (
