@@ -414,16 +414,14 @@ class S390xState:  # struct s390x_state
     SIZE, __slots__ = 1216, ()
     r, v, a, fpc, cc_op, mask, addr, executed = 0, 128, 640, 756, 760, 784, 792, 824
     prefix, pgm_code, pgm_length, svc_number, svc_length = 840, 848, 852, 856, 860
-    per_address, per_code, cr, board, breaking_event = 864, 872, 880, 1032, 1056
-    number, id, engine = 1188, 1192, 1208
+    cr, board, breaking_event, number, id, engine = 880, 1032, 1056, 1188, 1192, 1208
 
 
 # emulator/layout_ppc64.h
 class Ppc64State:  # struct ppc64_state
     SIZE, __slots__ = 80040, ()
-    gpr, gprh, lr, ctr, crf, cfar, xer, so = 0, 256, 512, 520, 528, 560, 568, 576
-    ov, ca, ov32, ca32, reserve_addr, reserve_value = 584, 592, 600, 608, 616, 624
-    msr, board, tgpr, nip, need_flush, spr = 640, 648, 656, 680, 2836, 2840
+    gpr, lr, ctr, crf, xer, so, ov, ca = 0, 512, 520, 528, 568, 576, 584, 592
+    reserve_addr, msr, board, nip, need_flush, spr = 616, 640, 648, 680, 2836, 2840
     access, floats, msr_mask, error_code, hflags = 11032, 76568, 77680, 77728, 78616
     hflags_more, code_mode, data_mode, engine = 78624, 78632, 78636, 80032
 
@@ -436,10 +434,9 @@ MIPS64_TLB_SIZE = 5120
 class Mips64State:  # struct mips64_state
     SIZE, __slots__ = 16120, ()
     gpr, pc, hi, lo, fpr, fcr31, context = 0, 256, 264, 296, 824, 1352, 1480
-    wired, hwrena, badvaddr, entryhi, compare = 1552, 1600, 1608, 1656, 1672
-    status, cause, epc, id, ebase, coherence = 1676, 1692, 1696, 1704, 1712, 1728
-    config, reserved, error_code, hflags, tlb = 1736, 1920, 15936, 15940, 16000
-    board, engine = 16016, 16112
+    wired, hwrena, badvaddr, compare, status, cause = 1552, 1600, 1608, 1672, 1676, 1692
+    epc, id, ebase, coherence, config, reserved = 1696, 1704, 1712, 1728, 1736, 1920
+    error_code, hflags, tlb, board, engine = 15936, 15940, 16000, 16016, 16112
 
 
 # emulator/stops.h

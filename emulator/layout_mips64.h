@@ -19,7 +19,6 @@ struct mips64_state {
 		FIELD_AT(0x610, uint32_t wired);
 		FIELD_AT(0x640, uint32_t hwrena);
 		FIELD_AT(0x648, uint64_t badvaddr);
-		FIELD_AT(0x678, uint64_t entryhi);
 		FIELD_AT(0x688, uint32_t compare);
 		FIELD_AT(0x68c, uint32_t status);
 		FIELD_AT(0x69c, uint32_t cause);

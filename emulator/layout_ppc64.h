@@ -6,24 +6,18 @@
 struct ppc64_state {
 	union {
 		FIELD_AT(0x0, uint64_t gpr[32]);
-		FIELD_AT(0x100, uint64_t gprh[32]);
 		FIELD_AT(0x200, uint64_t lr);
 		FIELD_AT(0x208, uint64_t ctr);
 		FIELD_AT(0x210, uint32_t crf[8]);
-		FIELD_AT(0x230, uint64_t cfar);
 		FIELD_AT(0x238, uint64_t xer); /* without the three bits that follow */
 		FIELD_AT(0x240, uint64_t so);
 		FIELD_AT(0x248, uint64_t ov);
 		FIELD_AT(0x250, uint64_t ca);
-		FIELD_AT(0x258, uint64_t ov32);
-		FIELD_AT(0x260, uint64_t ca32);
 		/* the address that larx has reserved, or NEVER */
 		FIELD_AT(0x268, uint64_t reserve_addr);
-		FIELD_AT(0x270, uint64_t reserve_value[2]);
 		FIELD_AT(0x280, uint64_t msr);
 		/* tgpr[0], which only the 602 has: the board's address here */
 		FIELD_AT(0x288, uint64_t board);
-		FIELD_AT(0x290, uint64_t tgpr[3]);
 		FIELD_AT(0x2a8, uint64_t nip);
 		FIELD_AT(0xb14, uint32_t need_flush); /* set by tlbie, for a later flush */
 		FIELD_AT(0xb18, uint64_t spr[1024]);

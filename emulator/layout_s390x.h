@@ -21,8 +21,6 @@ struct s390x_state {
 		FIELD_AT(0x354, uint32_t pgm_length);
 		FIELD_AT(0x358, uint32_t svc_number);
 		FIELD_AT(0x35c, uint32_t svc_length);
-		FIELD_AT(0x360, uint64_t per_address);
-		FIELD_AT(0x368, uint16_t per_code);
 		FIELD_AT(0x370, uint64_t cr[16]);
 		/* pfault_token, which nothing uses: the board's address here */
 		FIELD_AT(0x408, uint64_t board);

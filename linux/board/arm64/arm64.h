@@ -55,4 +55,4 @@ bool map_gic(struct board *b);
 bool patch_registers(struct board *b);
 
 /* trap.c */
-bool hook_traps(struct board *b);
+void on_exception(uc_engine u, u32 number, void *board);

@@ -132,5 +132,6 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 bool init_arch(struct board *b, const void *api)
 {
 	arm64_api = *(const struct arm64_api *)api;
-	return replace_registers(b) && patch_registers(b) && hook_traps(b) && map_gic(b);
+	return replace_registers(b) && patch_registers(b) && hook_exceptions(b, on_exception) &&
+	       map_gic(b);
 }

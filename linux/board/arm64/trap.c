@@ -159,7 +159,7 @@ static bool read_features(struct board *b, u32 kind)
 	return true;
 }
 
-static void on_exception(uc_engine u, u32 kind, void *data)
+void on_exception(uc_engine u, u32 kind, void *data)
 {
 	struct board *b = data;
 	general_reg *x = general(b);
@@ -187,9 +187,4 @@ static void on_exception(uc_engine u, u32 kind, void *data)
 		board_stop(b, STOP_FAULT, *pc(b));
 	else
 		enter(b);
-}
-
-bool hook_traps(struct board *b)
-{
-	return hook_exceptions(b, on_exception);
 }

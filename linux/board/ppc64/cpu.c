@@ -112,7 +112,8 @@ bool init_arch(struct board *b, const void *api)
 	s->spr[PVR] = POWER9;
 	s->spr[LPCR] = LPCR_RADIX;
 	set_msr(s, MSR_64 | MSR_ME | MSR_LE);
-	return move_clocks(s) && hook_traps(b) && map_hole(b, HOLE_BASE, HOLE_END);
+	return move_clocks(s) && hook_exceptions(b, on_exception) &&
+	       map_hole(b, HOLE_BASE, HOLE_END);
 }
 
 REPLACE(helper_load_purr, read_clock);

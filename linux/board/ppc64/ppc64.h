@@ -82,4 +82,4 @@ u64 hypercall(struct board *b);
 
 /* trap.c */
 void set_msr(state_t *s, u64 msr);
-bool hook_traps(struct board *b);
+void on_exception(uc_engine u, u32 number, void *board);

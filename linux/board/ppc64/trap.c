@@ -207,7 +207,7 @@ static u64 handler_of(u32 exception)
 }
 
 /* libunicorn has moved the address on, whatever has happened. */
-static void on_exception(uc_engine u, u32 exception, void *data)
+void on_exception(uc_engine u, u32 exception, void *data)
 {
 	struct board *b = data;
 	u64 at = state(b)->nip - INSN_SIZE, handler = handler_of(exception), cause = 0;
@@ -235,11 +235,6 @@ static void on_exception(uc_engine u, u32 exception, void *data)
 	case TRACE:        cause = SRR1_STEP; break;
 	}
 	enter(b, handler, cause, at);
-}
-
-bool hook_traps(struct board *b)
-{
-	return hook_exceptions(b, on_exception);
 }
 
 REPLACE_TOO(helper_raise_exception_ppc64, pause_thread, original_raise);

@@ -167,7 +167,7 @@ bool init_arch(struct board *b, const void *api)
 	s->cr[0] = CR0_RESET;
 	s->cr[14] = CR14_RESET;
 	s->breaking_event = 1;
-	return drop_keys(b) && hook_traps(b);
+	return drop_keys(b) && hook_exceptions(b, on_exception);
 }
 
 REPLACE(helper_sigp, signal_processor);

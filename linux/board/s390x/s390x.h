@@ -40,7 +40,6 @@ enum { PRIMARY, SECONDARY, HOME, REAL };
 /* Program interruptions. */
 #define PGM_OPERATION 1
 #define PGM_PRIVILEGED 2
-#define PGM_PROTECTION 4
 #define PGM_ADDRESSING 5
 #define PGM_SPECIFICATION 6
 #define PGM_PER 0x80
@@ -93,4 +92,4 @@ void enter_space(struct board *b);
 /* trap.c */
 void set_psw(struct board *b, u64 mask, u64 addr);
 bool end_step(struct board *b);
-bool hook_traps(struct board *b);
+void on_exception(uc_engine u, u32 number, void *board);

@@ -3,7 +3,11 @@
 #include "s390x.h"
 
 #define FACILITIES_AT 0xc8 /* in the lowcore */
-#define MACHINE_TYPE "2964" /* a z13, of which libunicorn's model has most */
+/* texts in EBCDIC */
+#define SPACE 0x40
+#define NAME "\xd2\xd7\xc6\xe2" /* KPFS */
+#define MACHINE_TYPE "\xf2\xf9\xf6\xf4" /* 2964: a z13, of which libunicorn's model has most */
+#define KVM_LINUX "\xd2\xe5\xd4\x61\xd3\x89\x95\xa4\xa7"
 #define CAPABILITY 1000
 #define BLOCK 4096
 
@@ -65,27 +69,11 @@ static u32 store_facilities_extended(state_t *s, u64 addr)
 	return room >= count ? 0 : 3;
 }
 
-/* Write text as EBCDIC: capitals, digits and a slash, padded. */
+/* Write text, which is in EBCDIC, padded with its spaces. */
 static void put_text(u8 *at, const char *text, int size)
 {
-	for (int i = 0; i < size; i++) {
-		u8 c = *text ? *text++ : ' ';
-
-		if (c >= 'S' && c <= 'Z')
-			at[i] = 0xe2 + c - 'S';
-		else if (c >= 'J' && c <= 'R')
-			at[i] = 0xd1 + c - 'J';
-		else if (c >= 'A' && c <= 'I')
-			at[i] = 0xc1 + c - 'A';
-		else if (c >= 's' && c <= 'z')
-			at[i] = 0xa2 + c - 's';
-		else if (c >= 'i' && c <= 'i' + 8)
-			at[i] = c == 'i' ? 0x89 : 0x91 + c - 'j';
-		else if (c >= '0' && c <= '9')
-			at[i] = 0xf0 + c - '0';
-		else
-			at[i] = c == '/' ? 0x61 : 0x40;
-	}
+	for (int i = 0; i < size; i++)
+		at[i] = *text ? *text++ : SPACE;
 }
 
 static void put_count(u8 *at, u64 count)
@@ -98,9 +86,9 @@ static void put_count(u8 *at, u64 count)
 static bool describe(const struct board *b, u8 *s, u32 level, u32 first, u32 second)
 {
 	if (level == 1 && first == 1 && second == 1) {
-		put_text(s + 32, "KPFS", 16);
+		put_text(s + 32, NAME, 16);
 		put_text(s + 48, MACHINE_TYPE, 4);
-		put_text(s + 64, "KPFS", 40);
+		put_text(s + 64, NAME, 40);
 	} else if (first != 2 || (second != 2 && (level == 3 || second != 1))) {
 		return false;
 	} else if (level == 1 && second == 2) {
@@ -109,10 +97,10 @@ static bool describe(const struct board *b, u8 *s, u32 level, u32 first, u32 sec
 	} else if (second == 2) {
 		s[level == 3 ? 31 : 35] = level == 3 ? 1 : 0x80;
 		put_count(s + 36, b->nr_cpus);
-		put_text(s + 44, "KPFS", 8);
+		put_text(s + 44, NAME, 8);
 		put32((uintptr_t)s + 52, CAPABILITY);
 		if (level == 3) /* then the kernel has a console of ASCII */
-			put_text(s + 56, "KVM/Linux", 16);
+			put_text(s + 56, KVM_LINUX, 16);
 	}
 	return true;
 }

@@ -276,7 +276,7 @@ static void call(struct board *b)
 		interrupt_step(b, from, s->svc_length);
 }
 
-static void on_exception(uc_engine u, u32 cause, void *data)
+void on_exception(uc_engine u, u32 cause, void *data)
 {
 	struct board *b = data;
 	state_t *s = state(b);
@@ -297,11 +297,6 @@ static void on_exception(uc_engine u, u32 cause, void *data)
 		uc.emu_stop(u);
 	else if (own(this_cpu(b))->step)
 		run_one_instruction(b);
-}
-
-bool hook_traps(struct board *b)
-{
-	return hook_exceptions(b, on_exception);
 }
 
 REPLACE(helper_load_psw, load_psw);
