@@ -13,7 +13,7 @@ from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
 from kpfs.linux.arch.state import StateArch, address_of, word
 
 R = {f"r{n}": 2 + n for n in range(32)}  # UC_PPC_REG_*
-PC, LR = 1, 74
+PC, LR, CR = 1, 74, 79
 _S = abi.Ppc64State
 _SPRS, _FLOATS = 1024, 136  # words
 # what an image keeps: without reservations, and what libunicorn makes of MSR
@@ -36,7 +36,7 @@ _PLACES = {
     "ctr": _S.ctr,
     **{name: _S.spr + 8 * number for name, number in _SPR.items()},
 }
-_CR, _CR_FIELDS = "cr", 8
+_CR = "cr"
 _XER, _XER_BITS = "xer", ((_S.so, 31), (_S.ov, 30), (_S.ca, 29))
 _STUB, _B, _B_MASK = LITTLE_64.struct("I"), 18 << 26, 0x03FF_FFFC  # b to the gate
 _OWN = "priority", "message", "taken", "prodded", "argument"
@@ -82,10 +82,7 @@ class LinuxPpc64(StateArch):
     def debugged(self, engine: Engine, name: str) -> int:
         address = address_of(engine)
         if name == _CR:
-            fields = [
-                word(address + _S.crf + 4 * n).value & 15 for n in range(_CR_FIELDS)
-            ]
-            return sum(field << 28 - 4 * n for n, field in enumerate(fields))
+            return engine.read_reg(CR)
         if name == _XER:
             bits = sum((word(address + at).value & 1) << bit for at, bit in _XER_BITS)
             return word(address + _S.xer).value | bits
@@ -94,9 +91,7 @@ class LinuxPpc64(StateArch):
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         address = address_of(engine)
         if name == _CR:
-            for pair in range(_CR_FIELDS // 2):
-                high, low = value >> 28 - 8 * pair & 15, value >> 24 - 8 * pair & 15
-                word(address + _S.crf + 8 * pair).value = low << 32 | high
+            engine.write_reg(CR, value)
         elif name == _XER:
             word(address + _S.xer).value = value & ~sum(
                 1 << bit for _, bit in _XER_BITS
