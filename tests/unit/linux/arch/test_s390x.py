@@ -181,6 +181,14 @@ def test_a_store_to_protected_bytes_faults_behind_others_to_their_page(make, pag
     assert word(board, page + 0x210) == 0
 
 
+def test_the_machine_tells_its_processors_and_its_name(make):
+    """STSI 3.2.2: processors in all and in use, and by what consoles are chosen."""
+    board, at = make(cpus=2), 0x20000
+    assert run(board, "b27d2000", r0=3 << 28 | 2, r1=2, r2=at) == abi.STOP_PAUSE
+    assert BIG_64.struct("HH").unpack_from(board.ram, at + 36) == (2, 2)
+    assert board.ram[at + 56 : at + 72].decode("cp037") == "KVM/Linux".ljust(16)
+
+
 def test_calls_have_their_numbers():
     assert S390X.native(nr.OPEN, (b"x", 0)) == (5, (b"x", 0))
     number, (packed,) = S390X.native(nr.MMAP, (0, 4096, 3, 2, -1, 0))
