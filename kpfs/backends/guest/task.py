@@ -154,6 +154,7 @@ class GuestTask:
     # ---- modules
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
         from kpfs.backends.guest.machine_info import SHIPPED
+        from kpfs.backends.guest.root.log_follower import oopses
 
         with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
             image = file.read()
@@ -167,6 +168,8 @@ class GuestTask:
             except KernelError as refused:
                 said = [r for r in log.records(since) if r.level <= KERN_WARNING]
                 why = os.fsdecode(bytes(said[-1].text)) if said else refused.why
+                if oopsed := oopses(said):  # it ends with registers
+                    why = oopsed[0].partition("\n")[0]
                 raise KernelError(refused.errno, why) from None
 
     def rmmod(self, name: str) -> None:

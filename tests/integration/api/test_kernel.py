@@ -15,6 +15,7 @@ import pytest
 
 import kpfs
 from tests import harness
+from tests.modbox import module
 
 pytestmark = pytest.mark.guest
 
@@ -295,6 +296,13 @@ def test_modules(k):
     assert "Invalid ELF header" in text
     with pytest.raises(FileNotFoundError):
         k.insmod("/nowhere/m.ko")
+
+
+def test_a_module_that_oopses_is_refused_with_the_first_line_of_the_oops(k):
+    oopses = module("oopses", 'INIT(asm volatile("ud2"); return 0;) EXIT()')
+    code, text = refused(k.insmod, oopses)
+    assert code == "EFAULT"
+    assert "invalid opcode: 0000 [#1]" in text
 
 
 # ---- time
