@@ -155,6 +155,20 @@ def _say(text: str) -> None:
     print(f"kpfs: {text}", file=sys.stderr, flush=True)
 
 
+def check_proc() -> None:
+    """Raise SetupError if /proc does not show this process and those that it starts.
+
+    That of another PID namespace has other processes by their numbers.
+    """
+    try:
+        shown = os.readlink("/proc/self")
+    except OSError:
+        shown = ""
+    if shown != str(os.getpid()):
+        why = "shows another PID namespace" if shown else "is not there"
+        raise SetupError(f"/proc {why}: mount -t proc proc /proc")
+
+
 def run(
     settings: Settings,
     command: Sequence[str],
@@ -167,6 +181,7 @@ def run(
     A signal that would end us ends the command, and watchers do their work. Then
     SignalledError is raised if another has come meanwhile.
     """
+    check_proc()
     check_fuse()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with raised():

@@ -40,7 +40,11 @@ def why_not(worker: Worker, path: str) -> str:
 
 def why_not_here(path: str) -> str:
     """Return likewise what is wrong with a program that the host refuses."""
-    return _why_not(path, _head_here, own_machine())
+    try:
+        own = own_machine()
+    except (struct.error, KeyError, IndexError):  # there is no /proc
+        return ""
+    return _why_not(path, _head_here, own)
 
 
 def own_machine() -> int:

@@ -109,6 +109,21 @@ def test_inside_without_proc(kpfs):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
+@pytest.mark.parametrize(
+    ("within", "why"),
+    [
+        (("unshare", "-m", "sh", "-ec", NO_PROC, "sh", ""), "is not there"),
+        (("unshare", "--pid", "--fork"), "shows another PID namespace"),
+    ],
+    ids=["none", "foreign"],
+)
+def test_run_without_a_proc_of_its_own(kpfs, within, why):
+    """Refuse a foreign one: maps of ids would be written for others' processes."""
+    done = harness.run(*within, *kpfs.command("run", "--", "true"))
+    said = f"kpfs: /proc {why}: mount -t proc proc /proc\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 NO_FUSE = (
     "mount --make-rprivate /; cd /dev; mount -t tmpfs none /mnt; "
     "mkdir /mnt/shm; mount -t tmpfs none /mnt/shm; "
