@@ -28,6 +28,8 @@ struct engine {
 	uint16_t *pages; /* by libunicorn's addresses of RAM; NULL: it notices what it can */
 	uint64_t nr_pages;
 	bool keeps_check; /* the page of the last store does */
+	bool fills;       /* an entry is new: a store that is checked only asks for its page */
+	bool is_free;     /* which has no blocks */
 	uint8_t called;   /* functions that libunicorn has called */
 
 	uint64_t second_half; /* of an instruction: its address, see riscv_compressed.c */

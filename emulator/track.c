@@ -16,6 +16,9 @@
  *	tlb_set_dirty                 behind that: take the check out, unless the page keeps blocks
  *	tlb_reset_dirty_by_vaddr      for each new block: put it into entries of its address, which is
  *	                              needed no longer
+ *	tlb_set_page_with_attrs       a new entry: take the check out at once if the page has no blocks
+ *	                              and may be executed, as libunicorn never does for these. On MIPS
+ *	                              and where there is no such right, that is all of a kernel's memory
  *
  * Between two stores no entry of a page with blocks is without its check. That holds for pages of
  * RAM, not for mappings. Where nothing else is in a page, the first store drops all its blocks, so
@@ -37,10 +40,12 @@
 #define LAST_BLOCK 2
 #define CHECKED_STORE 4
 #define TAKE_CHECK 8
-#define ALL 15
+#define NEW_ENTRY 16
+#define ALL 31
 
 #define STORE 1 /* the kind of an access, and rights of a page */
 #define READ_AND_WRITE 3
+#define ALL_RIGHTS 7 /* and no bit that has stores come to the TLB again, as s390x has one */
 
 struct functions {
 	void (*set_dirty)(void *processor, uint64_t addr);
@@ -54,6 +59,8 @@ struct functions {
 	void (*map)(void *processor, uint64_t addr, uint64_t place, int rights, int mode,
 		    uint64_t size);
 	void *(*probe)(void *state, uint64_t addr, int size, int kind, int mode, uintptr_t from);
+	void (*fill)(void *processor, uint64_t addr, uint64_t place, uint32_t attributes,
+		     int rights, int mode, uint64_t size);
 	uint64_t before; /* bytes before a store that it changes, too */
 };
 
@@ -139,6 +146,10 @@ static void checked_store(const struct functions *f, void *engine, void *locks, 
 		f->drop(engine, locks, at, size, from);
 		return;
 	}
+	if (e->fills) {
+		e->is_free = !(*page & HAS_BLOCKS);
+		return;
+	}
 	e->called |= CHECKED_STORE;
 	e->keeps_check = false;
 	if (!(*page & HAS_BLOCKS))
@@ -177,6 +188,25 @@ static void new_block(const struct functions *f, void *processor, uint64_t addr,
 		f->check_address(processor, addr, size);
 }
 
+/* An entry is new: libunicorn says which page it leads to where it checks a store. */
+static void new_entry(const struct functions *f, void *processor, uint64_t addr, int rights,
+		      int mode, uint64_t size)
+{
+	void *state = AT(void *, processor, STATE);
+	struct engine *e = find_state(state);
+
+	if (rights != ALL_RIGHTS || !e || !e->pages || e->fills || size < page_size(e))
+		return;
+	e->fills = true;
+	e->is_free = false;
+	f->probe(state, addr, 1, STORE, mode, 0);
+	e->fills = false;
+	if (!e->is_free)
+		return;
+	f->set_dirty(processor, addr);
+	e->called |= NEW_ENTRY;
+}
+
 #define TRACK(arch, number)                                                                      \
 	API void tlb_protect_code_##arch(void *engine, uint64_t at)                              \
 	{                                                                                        \
@@ -198,6 +228,13 @@ static void new_block(const struct functions *f, void *processor, uint64_t addr,
 	API void tlb_reset_dirty_by_vaddr_##arch(void *processor, uint64_t addr, uint64_t size)  \
 	{                                                                                        \
 		new_block(&of[number], processor, addr, size);                                   \
+	}                                                                                        \
+	API void tlb_set_page_with_attrs_##arch(void *processor, uint64_t addr, uint64_t place,  \
+						uint32_t attributes, int rights, int mode,       \
+						uint64_t size)                                   \
+	{                                                                                        \
+		of[number].fill(processor, addr, place, attributes, rights, mode, size);         \
+		new_entry(&of[number], processor, addr, rights, mode, size);                     \
 	}
 
 TRACK(x86_64, 0)
@@ -241,6 +278,8 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 	void *processor = AT(void *, engine, ENGINE_PROCESSOR);
 	uint64_t at = f->at(e->engine, host);
 
+	*page_at(e, at) = 0;
+	f->map(processor, addr, addr, ALL_RIGHTS, 0, page_size(e));
 	f->map(processor, addr, addr, READ_AND_WRITE, 0, page_size(e));
 	*page_at(e, at) = HAS_BLOCKS;
 	f->probe(AT(void *, processor, STATE), addr, 1, STORE, 0, 0);
@@ -258,6 +297,7 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 		ORIGINAL("qemu_map_ram_ptr_" #arch, of[number].host),                    \
 		ORIGINAL("qemu_ram_addr_from_host_" #arch, of[number].at),               \
 		ORIGINAL("tlb_set_page_" #arch, of[number].map),                         \
+		ORIGINAL("tlb_set_page_with_attrs_" #arch, of[number].fill),             \
 		ORIGINAL("probe_access_" #arch, of[number].probe)
 
 ORIGINALS(TRACKING(x86_64, 0), TRACKING(aarch64, 1), TRACKING(riscv64, 2), TRACKING(s390x, 3),
