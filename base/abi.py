@@ -1312,8 +1312,8 @@ class AgentSlot:  # struct agent_slot
 
 
 class AgentControl:  # struct agent_control
-    SIZE, __slots__ = 96, ()
-    magic, give_way, news, others, wake = 0, 8, 16, 24, 32
+    SIZE, __slots__ = 104, ()
+    magic, give_way, news, others, waker, wake = 0, 8, 16, 24, 32, 40
 
 
 # guest/src/kernel/trace_events_synth.c

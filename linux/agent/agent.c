@@ -365,20 +365,24 @@ static void stop_spinning(long me)
 
 /*
  * A task that has done its work waits for more at agent_pause, in user mode, until it has to
- * give way. The agent comes there when nothing else can run.
+ * give way. The agent comes there when nothing else can run. The waker sleeps again and again:
+ * it does what the agent is to do, but for which it may lack a processor for seconds.
  */
 static void live(long me)
 {
 	for (;;) {
 		u32 count = *(volatile u32 *)&futexes[me];
 		u64 who = me;
+		int waker = me && (u64)me == control()->waker;
 
+		if (waker)
+			wake();
 		if (slot_at(me)->seq != slot_at(me)->done) {
 			stop_spinning(me);
 			serve(me);
 			continue;
 		}
-		if (me && control()->give_way) {
+		if (me && !waker && control()->give_way) {
 			stop_spinning(me);
 			CALL(__NR_futex, &futexes[me], FUTEX_WAIT | FUTEX_PRIVATE, count);
 			continue;

@@ -73,6 +73,7 @@ struct agent_control {
 	u64 give_way;            /* written by the host: the task at agent_pause has to sleep */
 	u64 news;                /* written by the host: there is a request */
 	u64 others;              /* written by the host: how many tasks have something to do */
-	u64 wake[NR_SLOTS / 64]; /* slots that the agent is to wake */
+	u64 waker;               /* written by the host: slot of the waker, 0: there is none */
+	u64 wake[NR_SLOTS / 64]; /* slots that the agent, or the waker, is to wake */
 };
 #endif

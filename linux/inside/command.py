@@ -40,6 +40,7 @@ from kpfs.linux.inside.stdio import (
 )
 from kpfs.linux.inside.unread import of_terminal
 from kpfs.linux.inside.waiting import stacks
+from kpfs.linux.inside.waker import Waker
 from kpfs.linux.running.chosen import path_of, set_sysctls
 from kpfs.linux.running.machine import MachineDiedError, Op, Out, writing
 
@@ -123,7 +124,9 @@ class InsideCommand:
         else:
             self._show_outside(os.fsdecode(files.root))
         # has the share of processor time that the agent lacks while others run
-        self._forgetter = loop.agent.fork("kpfs-names")
+        self._helper = loop.agent.fork("kpfs-names")
+        if not loop.can_rest:
+            Waker(loop)
         tree.enter(self._worker)
         set_sysctls(request.sysctls, lambda ops: loop.agent.attempt(*ops))
         self._begin()
@@ -356,7 +359,7 @@ class InsideCommand:
         self._told_to_end |= number in (*ENDING, signal.SIGQUIT)
         if self._status < 0:
             pid = -self._command.pid if group else self._command.pid
-            self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
+            self._helper.attempt(Op(nr.KILL, (pid, number)))
 
     def _look_at_host(self) -> None:
         """Have overlays see what has come and gone in directories of the host.
@@ -371,7 +374,7 @@ class InsideCommand:
         self._check_workers()
         if now > self._until and self._status < 0:
             self._time_out(self._request.timeout)
-        if machine.quiet or self._forgetter.busy:
+        if machine.quiet or self._helper.busy:
             return
         ops: list[Op] = []
         for overlay, files in self._overlays.items():
@@ -382,7 +385,7 @@ class InsideCommand:
                 if self._forget_until[overlay] < machine.now():
                     del self._forget_until[overlay]
         if ops:
-            self._forgetter.start(ops, lambda: None)
+            self._helper.start(ops, lambda: None)
 
     def _is_over(self) -> bool:
         """Return True if the command has ended, or its time by the kernel's clock."""
@@ -450,7 +453,7 @@ class InsideCommand:
         if self.ended is None:
             self._drain()
             # the worker waits for a command that has not ended
-            worker = self._loop.agent if self._late.status else self._worker
+            worker = self._helper if self._late.status else self._worker
             log = kernel_log(worker) if self._status else ""
             why, reasons = diagnose(worker.board, log), list[str]()
             lost = next((out.lost for out in self.outputs if out.lost), "")
@@ -479,7 +482,7 @@ class InsideCommand:
         """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle_all()
         if self._input:
-            self._input.finish(self._loop.agent)
+            self._input.finish(self._helper)
         for output in self.outputs:
             output.finish()
         self._loop.run(lambda: self.is_written or self._stands_still())

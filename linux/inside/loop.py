@@ -51,6 +51,15 @@ _PIECE = 1 << 17  # bytes of one write
 Then = Callable[[], object]
 
 
+def sleep(ns: int, model: DataModel) -> Op:
+    """Return a call that sleeps for less than a second, which few probe.
+
+    nanosleep(2) would be hit, and its returns take instances, for a task of kpfs.
+    """
+    no_signal, time = bytes(8), model.struct("2q").pack(0, ns)
+    return Op(nr.RT_SIGTIMEDWAIT, (no_signal, 0, time, len(no_signal)))
+
+
 class CallError(OSError):
     """A system call failed that had to succeed."""
 
@@ -159,15 +168,16 @@ class Loop:
         self,
         machine: LinuxMachine,
         counts: Sequence[int] = (),
-        agent_runs: Callable[[], bool] = lambda: False,
+        cpu_of_agent: Callable[[], int] = lambda: -1,
     ) -> None:
-        """counts: offsets of the counters of tasks that can run; empty if unknown.
+        """counts: for each processor, where RAM has the number of tasks that can run on
+        it; empty if unknown.
 
-        agent_runs: returns True while the agent has the processor.
+        cpu_of_agent: returns the processor on which the agent runs; -1: on none.
         """
         self.machine = machine
         self._counts = counts
-        self._agent_runs = agent_runs
+        self._cpu_of_agent = cpu_of_agent
         self.agent = Worker(self, AGENT, 1)
         self.workers: dict[int, Worker] = {}  # by their slots; but for the agent
         self._then: dict[int, Then] = {}
@@ -180,8 +190,9 @@ class Loop:
         self.on_turn: Then = lambda: None  # called once for each look at the host
         self.on_busy_turn: Then = lambda: None  # at the end of one of a busy kernel
         # False: the agent yields instead, before each pause
-        self._can_rest = len(counts) == 1
-        if not self._can_rest:
+        self.can_rest = len(counts) == 1
+        self._turned = False  # the waker has had its turn
+        if not self.can_rest:
             machine.others_run()
 
     # ---- workers
@@ -227,6 +238,11 @@ class Loop:
         self._then.pop(slot, lambda: None)()
         return True
 
+    def _finish_all(self) -> bool:
+        """Go on with all that workers have done. Return True if there was something."""
+        finished = [self._finish(slot) for slot in list(self._then)]
+        return any(finished)
+
     # ---- what the host waits for
     def watch(self, fd: int, events: int, then: Then) -> None:
         """Call then() whenever poll() reports one of these events."""
@@ -254,9 +270,18 @@ class Loop:
             self.step()
 
     def settle(self) -> None:
-        """Run until the agent has its turn and no worker has finished anything."""
-        while not self._advance():
+        """Run until the agent has its turn and no worker has finished anything.
+
+        Where the agent may lack a processor, the waker's turn counts as its own.
+        """
+        self._turned = False
+        while not self._advance() and not self._turned:
             pass
+
+    def turn(self) -> None:
+        """Have a turn in place of the agent: go on with what workers have done."""
+        self._turned = True
+        self._finish_all()
 
     def settle_all(self) -> None:
         """Settle until no task but the agent can run, or all others have had turns.
@@ -303,8 +328,7 @@ class Loop:
             if not has_finished or current not in self._then:
                 machine.give_way()
             return False
-        finished = [self._finish(slot) for slot in list(self._then)]
-        return not any(finished)
+        return not self._finish_all()
 
     def _outlive_one(self) -> None:
         """Run the other processors for a moment after one has ended the kernel.
@@ -386,28 +410,26 @@ class Loop:
         `trace`, and another one behind its pipe, then make new records by waking each
         other as fast as they read them.
 
-        It sleeps in a call that few probe: nanosleep(2) would be hit, and its returns
-        take instances, for the agent.
         """
-        if self._can_rest and AGENT not in self._then:
-            no_signal, moment = bytes(8), self.agent.model.struct("2q").pack(0, 1)
-            op = Op(nr.RT_SIGTIMEDWAIT, (no_signal, 0, moment, len(no_signal)))
-            self.agent.start([op], lambda: None)
+        if self.can_rest and AGENT not in self._then:
+            self.agent.start([sleep(1, self.agent.model)], lambda: None)
 
     def follow_host(self) -> None:
         """Set the kernel's clock forward if it has fallen far behind the host's.
 
-        Not while the agent has the processor and others want it: the kernel charges
-        the agent for that time 341-fold, and 30 ms would hold requests to it, such as
+        Not while the agent has a processor that others want: the kernel charges the
+        agent for that time 341-fold, and 30 ms would hold requests to it, such as
         signals for the command, up for 10 s.
         """
         machine = self.machine
         host, now, due = machine.host_now(), machine.now(), machine.deadline()
         if machine.quiet or now + BEHIND_NS > host:
             return
-        can_starve = self._can_rest and runnable.others(machine.board, self._counts)
-        if can_starve and self._agent_runs():
-            return
+        can_run = runnable.each(machine.board, self._counts)
+        if max(can_run, default=0) > 1:
+            cpu = self._cpu_of_agent()
+            if cpu >= 0 and can_run[cpu] > 1:
+                return
         if due != abi.NEVER:  # the kernel takes a timer that is very late for a lockup
             host = min(host, max(now, due) + LATE_NS)
         machine.board.set(now=host)

@@ -71,8 +71,8 @@ class PreparedKernel(KernelOnBoard):
 
     def begin(self, counts: Sequence[int], on_turn: Callable[[], None]) -> None:
         """Make its loop.  counts, on_turn: see Loop."""
-        runs = partial(runnable.is_agent_on_cpu, self)
-        self.loop = Loop(self.machine, counts, runs)
+        cpu_of_agent = partial(runnable.cpu_of_agent, self)
+        self.loop = Loop(self.machine, counts, cpu_of_agent)
         self.loop.on_turn = on_turn
 
     def leave_out_modules(self) -> None:

@@ -45,11 +45,14 @@ def others(board: Board, counts: Sequence[int]) -> bool:
     return sum(each(board, counts)) > 1
 
 
-def is_agent_on_cpu(kernel: KernelOnBoard) -> bool:
-    """Return True if the agent, the kernel's first task, runs. False without BTF."""
+def cpu_of_agent(kernel: KernelOnBoard) -> int:
+    """Return the processor on which the agent, the kernel's first task, runs.
+
+    -1: it waits for one, or nobody knows: there is no BTF.
+    """
     try:
         tasks = TaskList(kernel.memory, kernel.symbols, kernel.structures)
         first = next(tasks.leaders(), None)
-        return first is not None and tasks.row(first).cpu >= 0
+        return -1 if first is None else tasks.row(first).cpu
     except (MemoryFault, KernelError, KeyError):
-        return False
+        return -1

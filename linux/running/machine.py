@@ -340,6 +340,10 @@ class LinuxMachine:
         """Let the agent run all other tasks before it comes to its pause."""
         self._set_control(abi.AgentControl.others, 1)
 
+    def set_waker(self, slot: int) -> None:
+        """Let the task of a slot wake the others, which is to run again and again."""
+        self._set_control(abi.AgentControl.waker, slot)
+
     def memory(self, slot: int) -> memoryview:
         """Return the slot's data, not a copy."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.linux.inside.waiting,
+Tests kpfs.inside.client, kpfs.linux.inside.waiting, kpfs.linux.inside.waker,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
 kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop, kpfs.linux.inside.inherited,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
@@ -434,6 +434,24 @@ def test_signals_are_passed_on(kpfs, number):
         assert process.stdout.readline() == b"go\n"
         process.send_signal(number)
         assert process.stdout.read() == b"caught\n"
+        assert process.wait(PATIENCE) == 7
+
+
+@pytest.mark.two_cpus
+def test_signals_and_input_come_while_all_processors_are_busy(kpfs):
+    """The agent is SCHED_IDLE, and so gets none of them."""
+    busy = "while :; do :; done"
+    script = f"trap 'echo caught; exit 7' TERM; {busy} & {busy} & echo go; read line"
+    words = "run", "--kernel", harness.TWO_CPUS, "--inside", "--", "sh", "-c"
+    with kpfs.started(
+        *words, f"{script}; echo $line; {busy}", stdin=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"go\n"
+        process.stdin.write(b"told\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"told\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == b"caught\n"
         assert process.wait(PATIENCE) == 7
 
 

@@ -109,10 +109,10 @@ def test_it_is_known_whether_anybody_can_run(ready, begin):
     assert len(counts) == 1
     guest.worker.attempt(Op(nr.GETPID))
     assert runnable.others(board, counts)  # the task just served is at its pause
-    assert not runnable.is_agent_on_cpu(guest)
+    assert runnable.cpu_of_agent(guest) == -1
     guest.loop.settle()
     assert not runnable.others(board, counts)
-    assert runnable.is_agent_on_cpu(guest)
+    assert runnable.cpu_of_agent(guest) == 0
 
 
 @pytest.mark.parametrize("at", [0, 40, -1])

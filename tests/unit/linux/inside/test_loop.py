@@ -89,7 +89,7 @@ def test_all_have_their_turns_before_the_kernel_is_settled(running, pauses):
         board.ram = next(came).to_bytes(4, "little")
 
     loop.settle = settle  # type: ignore[method-assign]
-    loop._can_rest = False
+    loop.can_rest = False
     loop.settle_all()
     assert len(running) - len(list(came)) == pauses
 

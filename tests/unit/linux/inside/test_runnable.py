@@ -67,18 +67,25 @@ def test_no_time_passes_for_the_agent_while_others_wait_for_their_turn():
 
 
 @pytest.mark.parametrize(
-    ("running", "agent_runs", "follows"),
-    [(2, True, False), (2, False, True), (1, True, True)],
+    ("running", "cpu", "follows"),
+    [
+        ((2,), 0, False),
+        ((2,), -1, True),
+        ((1,), 0, True),
+        ((1, 2), 0, True),
+        ((1, 2), 1, False),
+    ],
 )
-def test_the_agent_pays_for_no_time_while_others_wait(running, agent_runs, follows):
+def test_the_agent_pays_for_no_time_while_others_wait(running, cpu, follows):
     """At SCHED_IDLE it would not run again for 341 times as long."""
-    board, host = Board(running), BEHIND_NS + 1
+    board, host = Board(*running), BEHIND_NS + 1
     machine = SimpleNamespace(
         board=board,
         quiet=False,
+        others_run=lambda: None,
         host_now=lambda: host,
         now=lambda: board.now,
         deadline=lambda: abi.NEVER,
     )
-    Loop(stand_in(machine), COUNTS[:1], lambda: agent_runs).follow_host()
+    Loop(stand_in(machine), COUNTS[: len(running)], lambda: cpu).follow_host()
     assert board.now == host * follows
