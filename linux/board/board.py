@@ -91,6 +91,10 @@ class SavedBoard(BoardWords):
         arch.place(saved, state)
         self.set(state=state, **words)
 
+    def close(self) -> None:
+        """Unmap the image. The board cannot be used afterwards."""
+        mapping.unmap(self.ram)
+
 
 class Board(BoardWords, EngineRegisters):
     """One machine. ``ram`` and ``region`` are its memory, ``words`` is struct board.

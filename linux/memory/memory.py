@@ -186,6 +186,10 @@ class SavedMemory(KernelMemory):
     def __init__(self, board: SavedBoard) -> None:
         self._board, self.model = board, board.arch.model
 
+    def close(self) -> None:
+        """Unmap the image. Reads are a ValueError from now on."""
+        self._board.close()
+
     def _piece(self, addr: int, size: int) -> bytes:
         at = self._board.translate(addr)
         return self._board.ram[at : at + size]

@@ -48,6 +48,7 @@ class SavedKernel:
     def close(self) -> None:
         """Close its files. Nothing of it may be used afterwards."""
         self.file.close()
+        self.memory.close()
         self.symbols.close()
 
     @cached_property
