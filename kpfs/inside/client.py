@@ -91,9 +91,7 @@ class Client:
         poll = select.poll()
         poll.register(told, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
-        typed = self._take_terminal()
-        if any(map(os.isatty, range(3))):  # else nobody waits for it
-            self._tell(typed=typed.hex())
+        self._take_terminal()
         try:
             while self._status is None:
                 if not self._wait(poll, told):
@@ -210,19 +208,21 @@ class Client:
         self._take_terminal()
 
     # ---- the terminal
-    def _take_terminal(self) -> bytes:
+    def _take_terminal(self) -> None:
         """Pass on what is typed as it is, to the kernel's terminal.
 
-        Return what was typed before, with the ends of files that were.
+        What was typed before is told, with the ends of files that were.
         """
         if not os.isatty(0):
-            return b""
+            if any(map(os.isatty, range(1, 3))):  # that is waited for
+                self._tell(typed="")
+            return
         self._settings = before = termios.tcgetattr(0)
         # in the background this stops us, and says EINTR when we go on
         _until_done(lambda: termios.tcsetattr(0, termios.TCSADRAIN, before))
         typed = _typed_ahead(before)
         _until_done(lambda: tty.setraw(0, termios.TCSADRAIN))
-        return typed
+        self._tell(typed=typed.hex())
 
     def _give_terminal_back(self) -> None:
         if self._settings is not None:

@@ -150,17 +150,21 @@ class CommandSession:
     def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
         if request.terminal:
             self._listen()  # what was typed ahead
+        typed = self._typed
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         if self.replay is not None:  # a run of a search has nobody else that watches
             command = self.replay.begin(request, stdio)
         else:
-            command = self._watched(request, stdio)
+            command = self._watched(request, stdio, typed)
         self._command = command
+        command.type(self._typed[len(typed) :])
         command.on_stop = self._stopped
         self._tell(running=True)
         return command
 
-    def _watched(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
+    def _watched(
+        self, request: RunRequest, stdio: list[int], typed: bytes
+    ) -> InsideCommand:
         """Begin a command whose failures are explained."""
         kernel, failures = self._kernel, None
         # after a session at a terminal, what was refused long ago would only disturb
@@ -168,7 +172,7 @@ class CommandSession:
             from kpfs.linux.inside.failures import Failures
 
             failures = Failures(kernel, kernel.worker, partial(_advice, kernel))
-        return InsideCommand(kernel, request, stdio, failures, self._typed)
+        return InsideCommand(kernel, request, stdio, failures, typed)
 
     def _tell(self, **message: object) -> bool:
         """Send a message. Return True if the client can still read it."""
@@ -189,11 +193,12 @@ class CommandSession:
             self._obey(json.loads(line))
 
     def _obey(self, message: dict[str, Any]) -> None:
-        if "typed" in message:
-            self._typed = bytes.fromhex(message["typed"])
         if self._command is None:
+            self._typed += bytes.fromhex(message.get("typed", ""))
             return
-        if "signal" in message:
+        if "typed" in message:
+            self._command.type(bytes.fromhex(message["typed"]))
+        elif "signal" in message:
             self._command.signal(message["signal"], group=message["group"])
             self._tell(passed=message["signal"])
         elif "size" in message:

@@ -91,6 +91,7 @@ class InsideCommand:
     ) -> None:
         """stdio: three descriptors of the host.  typed: at the terminal, before."""
         self._typed = typed
+        self._keys: Input | None = None
         self._failures = failures
         self._oopses = kernel.oopses
         self._loop = loop = kernel.loop
@@ -245,7 +246,7 @@ class InsideCommand:
         self.outputs.append(self._screen[0])
         if has_input:
             writer = self._terminal.fork("kpfs-tty")
-            Input(self._loop, writer, master, fd, self._typed)
+            self._keys = Input(self._loop, writer, master, fd, self._typed)
         self._master = master
 
     def _become(self, command: Worker, ends: list[int]) -> None:
@@ -437,6 +438,11 @@ class InsideCommand:
         if terminal and not terminal.busy:
             op = Op(nr.IOCTL, (self._master, termios.TIOCSWINSZ, size))
             terminal.attempt(op)
+
+    def type(self, data: bytes) -> None:
+        """Pass on what was typed at the host's terminal while it was not ours."""
+        if data and self._keys:
+            self._keys.add(data)
 
     def run(self) -> Outcome:
         """Run the kernel until the command ends; return how it ended.

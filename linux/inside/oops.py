@@ -7,11 +7,11 @@ worker, a command would wait for it without an end, or lose files or output.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kpfs.base.errors import MemoryFault
+from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.structures import View
 from kpfs.linux.memory.tasks import TaskList
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -20,14 +20,10 @@ _TAINTS, _SIZE = "tainted_mask", 8
 _TAINT_DIE, _TAINT_WARN = 1 << 7, 1 << 9
 _EXITING = 4  # PF_EXITING, which a killed task keeps, however it ends
 _UNINTERRUPTIBLE, _IDLE = 2, 0x400  # in the state of a task
-_NUMBER = re.compile(r"\[#\d+\]")  # the number of an oops
 _WARNING, _CUT = "WARNING: ", "------------[ cut here ]------------"
-_CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
-_PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+(?: \[\w+\])?)")
 # what the kernel says of a task that met an oops while it ended: it stays for ever
 _NEVER_ENDS = "Fixing recursive fault but reboot is needed"
 STUCK_PATIENCE = 20.0  # s for which a command may go on with a task that is stuck
-_NEAR = 8  # lines from an oops's number to its cause, and to its place
 
 
 def find(kernel: KernelOnBoard) -> int:
@@ -65,8 +61,8 @@ class Oopses:
             return []
         lines, found = self._log(), list[str]()
         for at, line in enumerate(lines):
-            if _NUMBER.search(line):
-                return [_oops(lines, at), *found]
+            if dmesg.OOPS_NUMBER.search(line):
+                return [dmesg.oops_at(lines, at), *found]
             if line.startswith(_WARNING) and not found:
                 said = lines[at - 1] if at else ""
                 cut = lines[max(at - 2, 0)] == _CUT
@@ -137,20 +133,4 @@ class Oopses:
 
     def told(self) -> str:
         """Return the last oops in the kernel's words, with the place."""
-        lines = self._log()
-        numbers = [at for at, line in enumerate(lines) if _NUMBER.search(line)]
-        if not numbers:
-            return "an oops"
-        return _oops(lines, numbers[-1])
-
-
-def _oops(lines: Sequence[str], at: int) -> str:
-    """Return an oops in the kernel's words, with the place.
-
-    at: the line with its number.
-    """
-    near = lines[max(at - _NEAR, 0) : at + 1]
-    cause = next(filter(_CAUSE.search, reversed(near[:-1])), near[-1])
-    places = filter(None, map(_PLACE.match, lines[at : at + _NEAR]))
-    place = next((f" at {found['where']}" for found in places), "")
-    return f"{cause}{place}"
+        return dmesg.last_oops(self._log()) or "an oops"

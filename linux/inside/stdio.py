@@ -62,12 +62,21 @@ class Input:
         self._target = target
         self._fd = fd
         self.lost = ""  # why the rest could not be read
-        if first:
-            self._write(first)
-        else:
+        self._first = first
+        self._wait()
+
+    def add(self, data: bytes) -> None:
+        """Copy this before what is to be read from now on."""
+        self._first += data
+        if not self._worker.busy:
+            self._loop.unwatch(self._fd)
             self._wait()
 
     def _wait(self) -> None:
+        if self._first:
+            first, self._first = self._first, b""
+            self._write(first)
+            return
         try:
             self._loop.watch(self._fd, select.POLLIN, self._read)
         except PermissionError:

@@ -9,6 +9,7 @@ do not tell where that is; it is looked for. Kernel: kernel/printk/printk_ringbu
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
@@ -20,6 +21,10 @@ VMCOREINFO = b"OSRELEASE="  # begins it, and its page
 MAX_RECORDS = 1 << 20
 _OFFSET = re.compile(r"^(?:OFFSET|SIZE)\((\S+)\)=(\d+)$", re.M)
 _RING = re.compile(r"^SYMBOL\(prb\)=([0-9a-f]+)$", re.M)
+OOPS_NUMBER = re.compile(r"\[#\d+\]")  # in one of the first lines of an oops
+_CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
+_PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+(?: \[\w+\])?)")
+_NEAR = 8  # lines from an oops's number to its cause, and to its place
 _COMMITTED, _FINALIZED = 1, 2  # in the two highest bits of a state
 _NO_DATA = 1  # in a position: the record has no text
 
@@ -55,6 +60,24 @@ def read_log(
     except (MemoryFault, KeyError):
         return []
     return ring.records(since)
+
+
+def last_oops(lines: Sequence[str]) -> str:
+    """Return the last oops of a log in the kernel's words, with the place; "": none."""
+    numbers = [at for at, line in enumerate(lines) if OOPS_NUMBER.search(line)]
+    return oops_at(lines, numbers[-1]) if numbers else ""
+
+
+def oops_at(lines: Sequence[str], at: int) -> str:
+    """Return an oops in the kernel's words, with the place.
+
+    at: the line with its number.
+    """
+    near = lines[max(at - _NEAR, 0) : at + 1]
+    cause = next(filter(_CAUSE.search, reversed(near[:-1])), near[-1])
+    places = filter(None, map(_PLACE.match, lines[at : at + _NEAR]))
+    place = next((f" at {found['where']}" for found in places), "")
+    return f"{cause}{place}"
 
 
 class _Ring:

@@ -17,6 +17,7 @@ from kpfs.base.log import Log
 from kpfs.base.units import NSEC
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.running import chosen
 from kpfs.linux.running.directories import Directories
@@ -178,6 +179,9 @@ class LinuxKernel(KernelOnBoard):
 
     def last_words(self) -> list[str]:
         return [record.shown() for record in self.dmesg()[-LAST_LINES:]]
+
+    def last_oops(self) -> str:
+        return dmesg.last_oops([record.text for record in self.dmesg()])
 
     def begins(self, ops: Sequence[Op]) -> bool:
         """Make what was left out, before operations that may see it."""

@@ -104,6 +104,9 @@ class TasksOwner(Protocol):
     def last_words(self) -> list[str]:
         """Return the last lines of the log of a kernel that is dead."""
 
+    def last_oops(self) -> str:
+        """Return the last oops in the kernel's words, with the place; "": none."""
+
 
 class Tasks:
     """All tasks.  Context: control, lock held once."""
@@ -323,7 +326,8 @@ class Tasks:
             finally:
                 task.owed = False
         if task.gone:
-            raise KernelError(KILLED, "something in the guest has killed its task")
+            killer = self._owner.last_oops() or "something in the kernel"
+            raise KernelError(KILLED, f"{killer} has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
     def begin(self, task: AgentTask, ops: Sequence[Op]) -> list[ArgumentOffset]:
