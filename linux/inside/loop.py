@@ -409,7 +409,6 @@ class Loop:
         task that waits now and then would preempt all others: a program that reads
         `trace`, and another one behind its pipe, then make new records by waking each
         other as fast as they read them.
-
         """
         if self.can_rest and AGENT not in self._then:
             self.agent.start([sleep(1, self.agent.model)], lambda: None)

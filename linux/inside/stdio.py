@@ -172,15 +172,15 @@ class PipeInput(Input):
         self._taken += read
         return not left
 
-    def finish(self, agent: Worker) -> None:
+    def finish(self, helper: Worker) -> None:
         """Take what was read: others may still have the command's input open."""
         if not self._in_pipe:
             return
         path = f"/proc/{self._worker.pid}/fd/{self._target}\0".encode()
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        (fd,) = agent.attempt(Op(nr.OPEN, (path, flags)))
+        (fd,) = helper.attempt(Op(nr.OPEN, (path, flags)))
         if fd >= 0:
-            self._take_read(agent.request(self._ask(fd), Op(nr.CLOSE, (fd,))), 0)
+            self._take_read(helper.request(self._ask(fd), Op(nr.CLOSE, (fd,))), 0)
 
     def finish_dead(self, kernel: KernelOnBoard) -> None:
         """Take what was read before the kernel died, if that is known."""

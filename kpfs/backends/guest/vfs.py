@@ -376,12 +376,13 @@ class Vfs:
             fds = [(task.table, fd) for task, fd in self._places(opened)]
         else:
             fds = [*self.descriptors(opened).items()]
-        opener, tables = opened.opener, {table for table, _ in fds}
-        alone = opener is not None and tables == {opener.table}  # as it mostly is
+        opener = opened.opener
+        if opener is None or opener.blocked or {at for at, _ in fds} != {opener.table}:
+            among = self.calls.all_tasks()
+        else:  # as it mostly is
+            among = [opener]
         tasks = {
-            task.table: task
-            for task in ([opener] if alone and opener else self.calls.all_tasks())
-            if not task.gone and not task.blocked
+            task.table: task for task in among if not task.gone and not task.blocked
         }
         return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
