@@ -15,7 +15,7 @@ from kpfs.base.ktypes import Caller
 from kpfs.base.skip_policy import EVERY, NONE
 from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.fs.node import Dir, File, Handle
-from tests.there import code
+from tests.there import code, stand_in
 from tests.unit.fakes import ME, FakeKernel, Value
 
 PATH = "/kprobes/enabled"
@@ -265,3 +265,18 @@ def test_the_guest_asks_for_what_is_not_there(kernel, make):
     for path in ("/sys/kernel/debug/x", "/elsewhere", "/sys/kernel/debug/kprobes/x"):
         request = Request(kind=abi.HOST_OPEN, path=path, flags=0, pid=1)
         assert code(kernel.host_files, request) == "ENOENT"
+
+
+@pytest.mark.parametrize(
+    ("blocked", "chosen"), [((False, False), 0), ((True, False), 1), ((True, True), -1)]
+)
+def test_the_task_that_closes_a_file_is_in_no_call(blocked, chosen):
+    """A thread may be in a call while another one of its process closes the file."""
+    tasks = [SimpleNamespace(table=5, gone=False, blocked=one) for one in blocked]
+    opened = SimpleNamespace(fds={5: 3}, mark=0, moves=0, opener=tasks[0])
+    vfs = SimpleNamespace(
+        calls=SimpleNamespace(all_tasks=lambda: tasks, moves=0),
+        descriptors=lambda opened: opened.fds,
+    )
+    holders = [(tasks[chosen], 3)] if chosen >= 0 else []
+    assert Vfs._holders(stand_in(vfs), stand_in(opened)) == holders
