@@ -89,9 +89,48 @@ def _reserve(fd: int, size: int) -> None:
             raise
 
 
-def create(path: str | os.PathLike[str]) -> int:
-    """Return a descriptor for write_whole(), of a file that may be there; OSError."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+class LaterFile:
+    """A file that is opened before there is something to write.
+
+    It keeps what it had until then.  If the block of ``with`` ends with an error, or
+    there is no room, a file that was not there before is taken away.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open the file, or make it.  OSError."""
+        self.path = os.path.abspath(path)
+        self._is_new = not os.path.lexists(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o666)
+
+    def __enter__(self) -> LaterFile:
+        return self
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        if kind is not None:
+            self._take_away()
+        os.close(self._fd)
+
+    def write(self, data: bytes) -> None:
+        """Write data in place of what the file has, of which a signal keeps no part.
+
+        OSError: there is no room, and it is as it was.
+        """
+        is_ordinary = stat.S_ISREG(os.fstat(self._fd).st_mode)
+        with held() if is_ordinary else contextlib.nullcontext():
+            try:
+                write_whole(self._fd, data)
+            except OSError:
+                self._take_away()
+                raise
+
+    def _take_away(self) -> None:
+        """Remove the file if it is new, and nobody has written to it."""
+        mine = os.fstat(self._fd)
+        with contextlib.suppress(OSError):
+            is_there = os.path.samestat(os.lstat(self.path), mine)
+            if self._is_new and is_there and not mine.st_size:
+                os.unlink(self.path)
 
 
 def write_whole(fd: int, data: bytes) -> None:

@@ -61,7 +61,8 @@ def told_to_user(name: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise of_file(error, name or str(error.filename)) from None
+        # of two files the second one is to be made
+        raise of_file(error, name or str(error.filename2 or error.filename)) from None
 
 
 def of_file(error: OSError, name: str) -> SetupError:

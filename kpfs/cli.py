@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
 from kpfs import config
@@ -744,10 +744,10 @@ def run(arguments: Namespace) -> int:
     )
     if status := _cannot_start(arguments.argv):
         return status
-    watchers = _coverage_files(arguments)
-    if page := _web_page(arguments):
-        watchers.append(page)
-    return run_command(settings, arguments.argv, watchers)
+    with _coverage_watchers(arguments) as watchers:
+        if page := _web_page(arguments):
+            watchers.append(page)
+        return run_command(settings, arguments.argv, watchers)
 
 
 def _cannot_start(argv: Sequence[str]) -> int:
@@ -780,11 +780,35 @@ def _coverage(arguments: Namespace) -> str:
     return config.OF_KERNEL if arguments.coverage_kernel else config.OF_MODULES
 
 
-def _coverage_files(arguments: Namespace) -> list[Watcher]:
+@contextlib.contextmanager
+def _coverage_file(path: str) -> Iterator[Callable[[bytes], None]]:
+    """Open the file that --coverage names, because the command may not be run in vain.
+
+    Return what writes it.  SetupError.
+    """
+    from kpfs.base.aside import LaterFile
+
+    with contextlib.ExitStack() as opened:
+        with told_to_user(path):
+            file = opened.enter_context(LaterFile(path))
+
+        def write(data: bytes) -> None:
+            with told_to_user(path):
+                file.write(data)
+
+        yield write
+
+
+@contextlib.contextmanager
+def _coverage_watchers(arguments: Namespace) -> Iterator[list[Watcher]]:
     """Return what writes the file that --coverage names, if it does; SetupError."""
     from kpfs.commands.run import CoverageFile
 
-    return [CoverageFile(arguments.coverage)] if arguments.coverage else []
+    if not arguments.coverage:
+        yield []
+        return
+    with _coverage_file(arguments.coverage) as write:
+        yield [CoverageFile(write)]
 
 
 def completion(arguments: Namespace) -> int:
@@ -806,7 +830,6 @@ def run_inside(arguments: Namespace) -> int:
     _check_options(arguments)
     if arguments.cpus or arguments.make:
         _check_kernel(arguments)
-    from kpfs.base.aside import create
     from kpfs.config import CheckChoice, CoverageChoice, GdbChoice, KernelChoice
     from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
@@ -823,9 +846,6 @@ def run_inside(arguments: Namespace) -> int:
         from kpfs.linux.search.seed import find
 
         seed = find(arguments.seed)
-    of, file = _coverage(arguments), arguments.coverage
-    with told_to_user(file):
-        coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
     kinds, names = arguments.check, arguments.of
     if names and not kinds:
@@ -833,7 +853,12 @@ def run_inside(arguments: Namespace) -> int:
     checks = CheckChoice(kinds, names) if kinds else None
     more = arguments.timeout, checks, seed
     page = _web_page(arguments)
-    return run_command(choice, *words, gdb, coverage, *more, watcher=page)
+    with contextlib.ExitStack() as opened:
+        coverage = None
+        if of := _coverage(arguments):
+            write = opened.enter_context(_coverage_file(arguments.coverage))
+            coverage = CoverageChoice(of, write)
+        return run_command(choice, *words, gdb, coverage, *more, watcher=page)
 
 
 def trace(arguments: Namespace) -> int:
@@ -851,8 +876,9 @@ def trace(arguments: Namespace) -> int:
     missed: list[str] = []
 
     def run(watcher: Watcher) -> int:
-        watchers = [watcher, *_coverage_files(arguments)]
-        return run_command(settings, arguments.argv, watchers, missed.append)
+        with _coverage_watchers(arguments) as files:
+            watchers = [watcher, *files]
+            return run_command(settings, arguments.argv, watchers, missed.append)
 
     status = command.main(run, arguments)
     for hint in missed:  # one of a refused event stands in its error

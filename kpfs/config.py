@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kpfs.base.typed import NamedTuple
 
@@ -146,7 +146,7 @@ class CoverageChoice(NamedTuple):
     """The choice of what coverage counts, and of the file that it is written to."""
 
     of: str  # one of COVERAGES
-    file: int  # a descriptor
+    write: Callable[[bytes], None]  # raises SetupError
 
 
 class CheckChoice(NamedTuple):

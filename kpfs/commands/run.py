@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 
 from kpfs.base import programs
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.aside import create, write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.programs import NOT_EXECUTABLE, NOT_FOUND
 from kpfs.base.signals import held, raised
@@ -134,10 +133,9 @@ class Watcher(Protocol):
 class CoverageFile:
     """The file to which what was reached is written."""
 
-    def __init__(self, path: str) -> None:
-        """Open the file, because the command may not be run in vain; SetupError."""
-        with told_to_user(path):
-            self._path, self._fd = path, create(path)
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        """write: writes the whole file.  SetupError."""
+        self._write = write
 
     def prepare(self, tree: str) -> None:
         pass
@@ -147,8 +145,7 @@ class CoverageFile:
     def end(self, tree: str) -> None:
         with open(f"{tree}/machine/coverage", "rb") as file:
             text = file.read()
-        with told_to_user(self._path):
-            write_whole(self._fd, text)
+        self._write(text)
 
 
 def _say(text: str) -> None:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kpfs.base.aside import create, write_whole
+from kpfs.base.aside import LaterFile
 from kpfs.guest.loader.line_table import LineSpan
 
 # [begin, end) in the text, and how often it was run
@@ -85,8 +85,8 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the tracefile.  OSError: the file is as it was."""
-        with open(create(path), "wb") as file:
-            write_whole(file.fileno(), os.fsencode(self.tracefile()))
+        with LaterFile(path) as file:
+            file.write(os.fsencode(self.tracefile()))
 
     def _records(self) -> Iterator[str]:
         for path, source in sorted(self.sources.items()):

@@ -82,7 +82,7 @@ class CommandSession:
         self._input = b""
         self._command: InsideCommand | None = None
         self._typed = b""  # before the command began
-        # called when the command has run; OSError
+        # called when the command has run; SetupError
         self.on_end: Callable[[], None] = lambda: None
         self.replay: Replay | None = None
 
@@ -119,8 +119,8 @@ class CommandSession:
         try:
             if ended.is_of_a_run():
                 self.on_end()
-        except OSError as error:
-            ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
+        except SetupError as error:
+            ended = Outcome(TROUBLE, str(error))
         found = self._found()
         ended = ended._replace(
             status=FOUND if found.errors else ended.status,
@@ -280,10 +280,9 @@ def _let_gdb_in(
 def _cover(kernel: PreparedKernel, choice: CoverageChoice) -> Callable[[], None]:
     """Record what is reached; return what writes that. KernelError."""
     from kpfs.backends.backend import inside_coverage
-    from kpfs.base.aside import write_whole
 
     recorded = inside_coverage()(kernel, of_kernel=choice.of == OF_KERNEL)
-    return lambda: write_whole(choice.file, os.fsencode(recorded.report().tracefile()))
+    return lambda: choice.write(os.fsencode(recorded.report().tracefile()))
 
 
 def _fault(error: Exception) -> str:

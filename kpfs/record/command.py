@@ -9,16 +9,15 @@ import io
 import os
 import re
 import shlex
-import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.backends import raw
-from kpfs.base.aside import write_whole
+from kpfs.base.aside import LaterFile
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.base.signals import SignalledError, held
+from kpfs.base.signals import SignalledError
 from kpfs.base.units import PAGE_SIZE
 from kpfs.commands.arguments import add_command, several
 from kpfs.record.writers import WRITERS, Recording, write_text
@@ -86,7 +85,7 @@ def main(run: Callable[[Recorder], int], arguments: Namespace) -> int:
     with contextlib.ExitStack() as opened:
         if output:
             with told_to_user(output):
-                file = opened.enter_context(open(output, "wb", opener=_not_truncated))
+                file = opened.enter_context(LaterFile(output))
         signalled = None
         try:
             status = run(recorder)
@@ -96,19 +95,13 @@ def main(run: Callable[[Recorder], int], arguments: Namespace) -> int:
             written = io.BytesIO()
             write(recorder.recording, written)
             with told_to_user(output):
-                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    opened.enter_context(held())
-                write_whole(file.fileno(), written.getvalue())
+                file.write(written.getvalue())
         elif recorder.recording:
             write(recorder.recording, sys.stdout.buffer)
             sys.stdout.flush()
     if signalled:
         raise signalled
     return status
-
-
-def _not_truncated(path: str, flags: int) -> int:
-    return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
 def _kernel_options(arguments: Namespace) -> list[str]:

@@ -134,6 +134,9 @@ def test_a_file_is_replaced_by_a_recording_alone(kpfs, tmp_path):
     out.write_text("x" * 100_000)
     trace(kpfs, "-e", "p:bad no_such_function", "-o", out, "--", "true")
     assert out.read_text() == "x" * 100_000
+    files = "-o", tmp_path / "recording", "--coverage", tmp_path / "reached"
+    trace(kpfs, "-e", "p:bad no_such_function", *files, "--", "true")
+    assert os.listdir(tmp_path) == [out.name]
     trace(kpfs, "-e", OPENED, "-o", out, "--", *COMMAND)
     assert [json.loads(line) for line in out.read_text().splitlines()]
 

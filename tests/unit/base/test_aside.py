@@ -154,6 +154,39 @@ def test_a_file_is_as_it_was_where_there_is_no_room(narrow):
     assert len(done.stdout.splitlines()) == 4
 
 
+LATER = """
+import os, sys
+from kpfs.base.aside import LaterFile
+new = b"new"
+for before in (None, b"", b"old"):
+    for data, then in ((None, before or b""), (new, new), (bytes(1 << 17), before)):
+        for error in (None, ValueError):
+            path = os.path.join(sys.argv[1], "file")
+            if before is not None:
+                with open(path, "wb") as file:
+                    file.write(before)
+            try:
+                with LaterFile(path) as file:
+                    if data:
+                        file.write(data)
+                    if error:
+                        raise error
+            except (OSError, ValueError):
+                if data is None:
+                    then = before
+            have = open(path, "rb").read() if os.path.exists(path) else None
+            assert have == then, (before, data and len(data), error, have)
+            if have is not None:
+                os.unlink(path)
+"""
+
+
+def test_a_file_that_is_written_later_is_as_it_was_if_it_is_not(narrow):
+    folder, words = narrow
+    done = harness.run(*words, sys.executable, "-c", LATER, folder, cwd=harness.ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_is_no_file_is_written_whole():
     end, begin = os.pipe()
     aside.write_whole(begin, b"text")
