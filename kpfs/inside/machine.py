@@ -251,7 +251,7 @@ def run_for(
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
         session.replay = replay
-        session.run(request, [0, 1, 2])
+        session.run(request, [0, 1, 2, *request.further])
     except TOLD as error:
         refuse(client, str(error))
     except Exception as error:

@@ -28,7 +28,7 @@ from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.inside.request import GREETING, PATIENCE, RunRequest
 from kpfs.linux.inside.translate_ahead import TranslateAhead
 
-FDS = 3
+FDS, _MOST_FDS = 3, 64
 # bytes of a request: 6 MiB are all that execve() takes, and JSON has 6 for one
 _LIMIT = 40 << 20
 _LESSONS = 2  # files that a command leaves at its end
@@ -142,19 +142,18 @@ class ForkServer:
         self._lessons.close()
         client.settimeout(PATIENCE)
         client.sendall(GREETING)
-        data, fds, _, _ = socket.recv_fds(client, 1, FDS)
+        data, fds, _, _ = socket.recv_fds(client, 1, _MOST_FDS)
         while not data.endswith(b"\n") and len(data) < _LIMIT:
             if not (piece := client.recv(65536)):
                 return
             data += piece
         client.settimeout(None)
-        if len(fds) != FDS:
+        request = RunRequest.unpacked(json.loads(data))
+        if len(fds) != FDS + len(request.further):
             return
         reads = self._kernel.served.host.reads = self._kernel.served.package.reads = []
         translated = self._board.translated
-        CommandSession(self._kernel, client).run(
-            RunRequest.unpacked(json.loads(data)), fds
-        )
+        CommandSession(self._kernel, client).run(request, fds)
         client.close()
         self._teach.setblocking(False)
         lessons = [read_ahead.lesson(reads)]

@@ -16,6 +16,7 @@ from kpfs.config import CheckChoice, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
+from kpfs.linux.inside.inherited import further
 from kpfs.linux.inside.request import PATIENCE, RunRequest
 from kpfs.linux.store.store import JOIN
 
@@ -64,6 +65,7 @@ def run(
     request = request_of(argv or [shell(choice.root)], writable, timeout)
     if seed is not None:
         return _replay(choice, request, seed, gdb)
+    request = request._replace(further=further())
     watched = gdb, coverage, checks
     return run_request(choice, request, memory, *watched, watcher=watcher).status
 

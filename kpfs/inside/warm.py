@@ -135,7 +135,7 @@ def _try(path: str) -> socket.socket:
 
 
 def ask(connection: socket.socket, request: RunRequest) -> None:
-    """Have the process run a command with our standard streams. Raises OSError.
+    """Have the process run a command with our descriptors. Raises OSError.
 
     It gets them when it answers: a stopped one would keep them open.
     """
@@ -143,7 +143,7 @@ def ask(connection: socket.socket, request: RunRequest) -> None:
     if connection.recv(len(GREETING)) != GREETING:
         raise ConnectionError
     data = json.dumps(request.packed()).encode() + b"\n"
-    socket.send_fds(connection, [data[:1]], range(_FDS))
+    socket.send_fds(connection, [data[:1]], [*range(_FDS), *request.further])
     connection.sendall(data[1:])
     connection.settimeout(None)
 

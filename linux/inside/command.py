@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import mmap
 import os
@@ -25,7 +26,7 @@ from kpfs.linux.board.own import show
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
-from kpfs.linux.inside.inherited import Inherited
+from kpfs.linux.inside.inherited import Inherited, is_null, mode_of, same_stream
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import own_machine, why_not
 from kpfs.linux.inside.request import RunRequest
@@ -33,8 +34,6 @@ from kpfs.linux.inside.stdio import (
     Input,
     Output,
     PipeInput,
-    is_null,
-    mode_of,
     open_pipe,
     open_terminal,
 )
@@ -89,7 +88,10 @@ class InsideCommand:
         failures: Failures | None = None,
         typed: bytes = b"",
     ) -> None:
-        """stdio: three descriptors of the host.  typed: at the terminal, before."""
+        """stdio: descriptors of the host, three and those of request.further.
+
+        typed: at the terminal, before.
+        """
         self._typed = typed
         self._keys: Input | None = None
         self._failures = failures
@@ -99,7 +101,7 @@ class InsideCommand:
         self._request = request
         self._stdio = stdio
         self.outputs: list[Output] = []
-        self._input: PipeInput | None = None
+        self._inputs: dict[int, PipeInput] = {}  # by the descriptors of the host
         self._terminal: Worker | None = None  # holds the pty's master
         self._screen: tuple[Output, int] | None = None  # reader of the master, its pid
         self._overlays = {tree.ALL: files}  # what lies below each of them
@@ -186,7 +188,7 @@ class InsideCommand:
         self._wait()
 
     def _open_stdio(self) -> list[int]:
-        """Return the command's descriptors 0 to 2; start to serve their other ends."""
+        """Return the command's descriptors; start to serve their other ends."""
         stdio, apart = self._stdio, self._request.apart
         tty = [os.isatty(fd) and not apart for fd in stdio]
         ends: list[int] = []
@@ -203,11 +205,16 @@ class InsideCommand:
                 ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
             elif apart:
                 ends.append(self._pipe_out(fd))
-            elif is_null(fd) or (number and mode_of(fd) == os.O_RDONLY):
+            elif is_null(fd) or (number in (1, 2) and mode_of(fd) == os.O_RDONLY):
                 # of what was closed, too: to write to it fails as it does on the host
                 ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", mode_of(fd))))
-            elif not number and mode_of(fd) != os.O_WRONLY:
-                ends.append(self._pipe_in(fd))
+            elif number not in (1, 2) and mode_of(fd) != os.O_WRONLY:
+                shared = [
+                    stdio.index(other)
+                    for other in self._inputs
+                    if same_stream(fd, other)
+                ]
+                ends.append(ends[shared[0]] if shared else self._pipe_in(fd))
             elif key in same:
                 ends.append(same[key])
             else:  # nobody may read standard input that is open for writing alone
@@ -217,7 +224,7 @@ class InsideCommand:
 
     def _pipe_in(self, fd: int) -> int:
         ours, theirs = self._half_pipe("kpfs-stdin", 1)
-        self._input = PipeInput(self._loop, ours[0], ours[1], fd)
+        self._inputs[fd] = PipeInput(self._loop, ours[0], ours[1], fd)
         return theirs
 
     def _pipe_out(self, fd: int) -> int:
@@ -252,7 +259,7 @@ class InsideCommand:
     def _become(self, command: Worker, ends: list[int]) -> None:
         """Turn a worker into the command."""
         request = self._request
-        set_up(command, ends, request.inherited)
+        set_up(command, ends, request.inherited, request.further)
         if request.cwd:
             command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
         else:
@@ -467,8 +474,9 @@ class InsideCommand:
                 why = f"not all that CMD wrote could be written: {lost}"
                 if self._status in (0, SIGNALLED + signal.SIGPIPE):
                     self._status = TROUBLE
-            if self._input and self._input.lost:  # which looked to it like the end
-                why = why or f"CMD's input could not be read: {self._input.lost}"
+            unread = next((one.lost for one in self._inputs.values() if one.lost), "")
+            if unread:  # which looked to it like the end
+                why = why or f"CMD's input could not be read: {unread}"
                 self._status = self._status or TROUBLE
             if self._status and self._failures:
                 reasons = self._failures.told(worker, log)
@@ -487,8 +495,8 @@ class InsideCommand:
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle_all()
-        if self._input:
-            self._input.finish(self._helper)
+        for one in self._inputs.values():
+            one.finish(self._helper)
         for output in self.outputs:
             output.finish()
         self._loop.run(lambda: self.is_written or self._stands_still())
@@ -517,8 +525,8 @@ class InsideCommand:
         if self._screen:
             output, reader = self._screen
             output.add(of_terminal(self._kernel, reader, self._master))
-        if self._input:
-            self._input.finish_dead(self._kernel)
+        for one in self._inputs.values():
+            one.finish_dead(self._kernel)
         is_read = all(output.is_read for output in self.outputs)
         for output in self.outputs:
             output.write_out()
@@ -598,16 +606,32 @@ def leave_out_modprobe(agent: Worker) -> None:
         agent.attempt(*writing(path_of("kernel.modprobe"), ""))
 
 
-def set_up(worker: Worker, ends: Sequence[int], inherited: Inherited) -> None:
-    """Prepare a worker for execve().  ends: its standard descriptors to be."""
+def set_up(
+    worker: Worker,
+    ends: Sequence[int],
+    inherited: Inherited,
+    further: Sequence[int] = (),
+) -> None:
+    """Prepare a worker for execve().
+
+    ends: its descriptors to be, the standard ones and those of further.
+    """
     groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
     packed = worker.model.struct(f"{len(groups)}I").pack(*groups)
     limits = worker.model.struct("2Q")
     # MIPS has flags before the handler: this bit of them is about SIGCHLD alone
     ignore = worker.model.struct("2L").pack(_SIG_IGN, _SIG_IGN)
     ignore += _SIGACTION[len(ignore) :]
-    worker.call(*(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)))
-    worker.close_from(_FIRST_FREE)
+    if further:  # one end may be where another one is to be
+        above = max(further) + 1
+        ends = worker.call(*(Op(nr.FCNTL, (fd, nr.F_DUPFD, above)) for fd in ends))
+    numbers = (*range(_FIRST_FREE), *further)
+    moves = zip(ends, numbers, strict=True)
+    worker.call(*(Op(nr.DUP2, (fd, number)) for fd, number in moves))
+    for before, number in itertools.pairwise(numbers):
+        if number > before + 1:
+            worker.close_from(before + 1, number - 1)
+    worker.close_from(numbers[-1] + 1)
     worker.call(
         *(Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED),
         Op(nr.SETGROUPS, (len(groups), packed)),

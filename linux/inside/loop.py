@@ -44,7 +44,7 @@ MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-gu
 QUIET_BLOCKS = 2_000
 TURNS = 5  # turns of the agent that settle_all() waits for at most
 _KEEP = abi.KEEP_ID
-_ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 64
+_ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 128
 _MEM_FD = 1000  # the agent's own: MEM_FD of agent.c
 
 _PIECE = 1 << 17  # bytes of one write
@@ -145,11 +145,11 @@ class Worker:
             piece = data[at : at + _PIECE]
             self.call(Op(nr.WRITE, (fd, piece, len(piece))))
 
-    def close_from(self, first: int) -> None:
-        """Close a descriptor and all after it."""
-        (result,) = self.attempt(Op(nr.CLOSE_RANGE, (first, _ALL_FDS, 0)))
+    def close_from(self, first: int, last: int = _ALL_FDS) -> None:
+        """Close a descriptor and all after it, up to the last one."""
+        (result,) = self.attempt(Op(nr.CLOSE_RANGE, (first, last, 0)))
         if result == -errno.ENOSYS:  # before Linux 5.9; few are open then
-            fds = (*range(first, _FEW_FDS), _MEM_FD)
+            fds = [fd for fd in (*range(_FEW_FDS), _MEM_FD) if first <= fd <= last]
             closes = [Op(nr.CLOSE, (fd,)) for fd in fds]
             for at in range(0, len(closes), abi.NR_OPS):
                 self.attempt(*closes[at : at + abi.NR_OPS])

@@ -36,6 +36,7 @@ class RunRequest(NamedTuple):
     explained: bool = False  # tell why it fails
     sysctls: tuple[tuple[str, str], ...] = ()  # names and values, set before it begins
     timeout: float = 0.0  # s after which it is ended; 0: it has what time it wants
+    further: tuple[int, ...] = ()  # descriptors beside the standard ones
     apart: bool = False  # its streams are pipes of their own, whatever they are here
 
     def packed(self) -> dict[str, Any]:
@@ -48,7 +49,7 @@ class RunRequest(NamedTuple):
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunRequest:
         """Return the request that packed() described."""
-        for name in ("argv", "writable", "sysctls"):
+        for name in ("argv", "writable", "sysctls", "further"):
             row[name] = tuple(row[name])
         row["inherited"] = Inherited.unpacked(row["inherited"])
         if row["terminal"]:

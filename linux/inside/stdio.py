@@ -32,22 +32,10 @@ _PIPE, _INT = "2i", "i"
 _FIRST = 1  # the lowest priority of SCHED_FIFO, which all ordinary tasks give way to
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
-_NULL = os.makedev(1, 3)
 
 
 def _nothing() -> None:
     pass
-
-
-def is_null(fd: int) -> bool:
-    """Return True for /dev/null, which a program may tell from all else."""
-    st = os.fstat(fd)
-    return stat.S_ISCHR(st.st_mode) and st.st_rdev == _NULL
-
-
-def mode_of(fd: int) -> int:
-    """Return what a descriptor is open for: O_RDONLY, O_WRONLY or O_RDWR."""
-    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
 
 
 class Input:

@@ -381,6 +381,37 @@ def test_input_that_is_not_read_is_left(kpfs, tmp_path, kind, what):
         assert os.read(fd, 1 << 16).decode() == left
 
 
+# of each kind: read, written, shared with a standard stream, read in part
+DESCRIPTORS = r"""
+cd "$1"; shift; set -o pipefail
+printf 'one\ntwo\nthree\n' >in
+"$@" sh -c 'cat <&3' 3<in
+"$@" diff <(seq 3) <(seq 4); echo $?
+"$@" sh -c 'echo to 5 >&5; echo to 4 >&4' 4>four 5>five; cat four five
+while read -u 3 line; do
+    echo "host $line"; "$@" sh -c 'read line <&3; echo "inside $line"' 3<&3
+done 3<in
+"$@" sh -c 'echo 3 >&3; echo 1' 3>&1 >log; cat log
+for from in '<&0' '<in'; do
+    eval '"$@" sh -c "read a; read b <&3; read c; echo \$a \$b \$c" <in 3'"$from"
+done
+seq 9999 | "$@" tee /dev/fd/63 63> >(tail -n 1 >&2) | tail -n 1
+"$@" sh -c 'cat <&3 && echo null >&3' 3<>/dev/null; echo $?
+"$@" sh -c 'echo >&9'; echo $?
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "60"])
+def test_further_descriptors_are_as_on_the_host(kpfs, tmp_path, monkeypatch, seconds):
+    monkeypatch.setenv("KPFS_WARM", seconds)
+    told = []
+    for words in ((), kpfs.command("run", "--kernel", KERNEL, "--inside", "--")):
+        done = harness.run("bash", "-c", DESCRIPTORS, "bash", tmp_path, *words)
+        told.append((done.stdout, sorted(done.stderr.splitlines())))
+    assert told[0] == told[1]
+    assert "inside two\n" in told[0][0]
+
+
 def test_pipe_of_the_wrong_direction_is_an_error(kpfs):
     """A pipe is never ready for what its end is not open for."""
     ours, theirs = os.pipe()
