@@ -26,7 +26,7 @@ from kpfs.base.programs import search_path
 from kpfs.base.signals import ENDING, SIGNALLED
 from kpfs.host import patience
 from kpfs.linux.inside import inherited
-from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState
+from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState, own_above
 
 FORWARDED = {  # True: for the whole group, as from a terminal
     signal.SIGINT: True,
@@ -284,6 +284,8 @@ def request_of(
         path = os.path.realpath(folder)
         if not os.path.isdir(path):
             raise SetupError(f"{folder}: not a directory")
+        if own := own_above(path):
+            raise SetupError(f"--rw {folder}: the kernel has a {own} of its own")
         folders.append(path)
     return RunRequest(
         argv=tuple(argv),

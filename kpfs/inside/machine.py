@@ -100,10 +100,7 @@ class CommandSession:
             ended = command.run()
             rest = None if command.is_written else command.write_rest
         except (KernelError, CallError) as error:
-            dead = self._loop.machine.dead
-            why = f"the kernel died: {error}{self._where()}"
-            if is_end(dead):
-                why = f"the kernel ended with CMD: {dead}"
+            why = self._why_not(error)
             if self._command:
                 is_read = self._command.read_rest()
                 rest = None if self._command.is_written else self._command.write_out
@@ -135,6 +132,15 @@ class CommandSession:
         self._tell(**told)
         with contextlib.suppress(KernelError, CallError):  # nobody is left to be told
             rest()
+
+    def _why_not(self, error: Exception) -> str:
+        """Return why the command does not go on, or cannot begin."""
+        dead = self._loop.machine.dead
+        if is_end(dead):
+            return f"the kernel ended with CMD: {dead}"
+        if isinstance(error, CallError):
+            return f"CMD cannot run in this kernel: {error}"
+        return f"the kernel died: {error}{self._where()}"
 
     def _where(self) -> str:
         """Return where a kernel was that is locked up, or why it panicked."""

@@ -29,7 +29,7 @@ from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.inherited import Inherited, is_null, mode_of, same_stream
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import own_machine, why_not
-from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.inside.request import RunRequest, own_above
 from kpfs.linux.inside.stdio import (
     Input,
     Output,
@@ -148,24 +148,22 @@ class InsideCommand:
         leave_out_modprobe(agent)
 
     def _show_directories(self) -> None:
-        """Mount the host directories that the command needs over the kernel's own."""
-        request = self._request
+        """Mount the host's writable directories over the overlay."""
         tree.make_directories(self._worker, f"{tree.NEW}/tmp")
-        if request.cwd and tree.is_hidden(request.cwd):
-            tree.show_host_directory(self._worker, request.cwd)
-        for path in sorted(request.writable):
-            tree.show_host_directory(self._worker, path, writable=True)
+        for path in sorted(self._request.writable):
+            tree.bind(self._worker, tree.HOST + path, tree.NEW + path)
 
     def _show_outside(self, root: str) -> None:
         """Show the host directories that the command needs in another root."""
         request = self._request
-        shows_cwd = bool(request.cwd) and not os.path.isdir(root + request.cwd)
+        cwd = request.cwd
+        shows_cwd = cwd and not own_above(cwd) and not os.path.isdir(root + cwd)
         if not shows_cwd and not request.writable:
             return
         files = HostFiles(request.writable)
         tree.serve_outside(self._loop.agent, files)
         if shows_cwd:
-            tree.show_outside(self._worker, request.cwd)
+            tree.show_outside(self._worker, cwd)
             self._overlays[tree.ALL_OUTSIDE] = files
         for path in sorted(request.writable):
             tree.show_outside(self._worker, path, writable=True)
@@ -260,8 +258,14 @@ class InsideCommand:
         """Turn a worker into the command."""
         request = self._request
         set_up(command, ends, request.inherited, request.further)
-        if request.cwd:
-            command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
+        if cwd := request.cwd:
+            (result,) = command.attempt(Op(nr.CHDIR, (os.fsencode(cwd) + b"\0",)))
+            if result < 0:
+                why = f"the current directory, {cwd}: {os.strerror(-result)}"
+                if own := own_above(cwd):
+                    why += f" (the kernel has a {own} of its own)"
+                self.ended = Outcome(TROUBLE, why)
+                return
         else:
             made = Op(nr.MKDIR, (_REMOVED, 0o700))
             command.call(made, Op(nr.CHDIR, (_REMOVED,)), Op(nr.RMDIR, (_REMOVED,)))

@@ -40,12 +40,13 @@ from kpfs.linux.inside.files import (
     check_name,
     statfs_answer,
 )
+from kpfs.linux.inside.request import OWN
 
 VALID = 2  # s for which the kernel may cache names and attributes
 MAX_OPEN = 256  # descriptors that are kept open
 # The kernel mounts its own file systems here.  These show as empty directories, even if
 # a root lacks them or has links there, as debootstrap makes them without privileges.
-HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
+HIDDEN = frozenset(map(os.fsencode, OWN))
 MAX_NODES = 1 << 19  # inodes that a kernel may know at once
 SOME = 1000  # directories and files that are looked at in one go
 _MOUNTINFO = "/proc/self/mountinfo"

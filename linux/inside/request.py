@@ -14,6 +14,12 @@ GREETING = b"."  # from a process that takes a request
 PATIENCE = 20.0  # s for either side of a request to go on
 PERHAPS = "perhaps: "  # begins a reason of a failure that may be none
 CO_RE = "(CO-RE)"  # ends one of a program that wants a type or field
+OWN = "/dev", "/proc", "/sys"  # directories where the kernel has its own file systems
+
+
+def own_above(path: str) -> str:
+    """Return which of these directories a path is, or lies below; "" for none."""
+    return next((own for own in OWN if f"{path}/".startswith(f"{own}/")), "")
 
 
 class TerminalState(NamedTuple):

@@ -26,7 +26,7 @@ from kpfs.linux.board.board import Space
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import fuse_order
 from kpfs.linux.inside.files import MAX_IO, FuseFiles
-from kpfs.linux.inside.hostfiles import HIDDEN, HostFiles
+from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.texts import read_text
@@ -341,14 +341,6 @@ def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     return MountedTree(worker, host, package_server)
 
 
-def show_host_directory(worker: Worker, path: str, *, writable: bool = False) -> None:
-    """Bind-mount a host directory where one of the kernel's own file systems hides it.
-
-    writable: changes below it change the host.
-    """
-    bind(worker, (HOST if writable else ALL) + path, NEW + path)
-
-
 def serve_outside(worker: Worker, files: HostFiles) -> None:
     """Mount the host's files beside those of another root."""
     FileServer.mounted(worker.fork("kpfs-outside"), files, OUTSIDE)
@@ -371,11 +363,6 @@ def show_outside(worker: Worker, path: str, *, writable: bool = False) -> None:
     mount(worker, "host", ALL_OUTSIDE, "overlay", 0, layers)
     worker.call(Op(nr.CHDIR, (b"/\0",)))
     bind(worker, ALL_OUTSIDE, NEW + path)
-
-
-def is_hidden(path: str) -> bool:
-    """Return True if one of the kernel's own file systems is mounted over a path."""
-    return os.fsencode(path).startswith(tuple(own + b"/" for own in HIDDEN))
 
 
 def enter(worker: Worker) -> None:

@@ -1198,6 +1198,19 @@ def test_rights_of_the_host_cannot_be_given(kpfs, tmp_path):
     assert os.listxattr(outside) == os.listxattr(folder / "f") == []
 
 
+@pytest.mark.parametrize("root", [[], ["--root", "/"]])
+def test_the_kernel_has_current_directories_of_its_own(kpfs, root):
+    """In the place of the caller's, if there is one of that name."""
+    words = "run", "--kernel", KERNEL, "--inside", *root
+    for folder in ("/sys/kernel", "/proc/sys/kernel", "/dev"):
+        done = kpfs(*words, "--", "sh", "-c", "pwd; ls", cwd=folder)
+        assert done.stdout.startswith(f"{folder}\n")
+        assert done.stdout.count("\n") > 5
+    done = kpfs(*words, "--", "true", cwd=f"/proc/{os.getpid()}/task")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "task: No such file or directory (the kernel has a /proc of" in done.stderr
+
+
 def test_a_fifo_of_the_host_cannot_be_reached(kpfs, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     script = "(echo in >fifo &); cat fifo"
@@ -1211,6 +1224,7 @@ def test_a_fifo_of_the_host_cannot_be_reached(kpfs, tmp_path):
         (["--kernel", "none", "--inside"], "no kernel none"),
         (["--kernel", KERNEL, "--rw", "/"], "--rw is for --inside"),
         (["--kernel", KERNEL, "--inside", "--rw", "/none"], "/none: not a directory"),
+        (["--kernel", KERNEL, "--inside", "--rw", "/sys"], "a /sys of its own"),
         (["--kernel", KERNEL, "--memory", "128"], "--memory is for --inside"),
         (["--kernel", KERNEL, "--inside", "--memory", "0"], "a number from 128 to"),
         (
