@@ -7,6 +7,11 @@ which they came, too: a close() takes effect before the next thing that its proc
 does, though Linux does not wait for the answer to it.  Where another thread has gone on
 receiving while a close takes effect, what it receives waits for that.
 
+Writes are an exception.  Linux keeps the inode of a file locked while a write waits for
+its answer, so each of those who write to one file would wait for its turn among all
+requests, one after the other.  Where several threads write, all that has come is
+therefore received at once, and kpfs.fs.fuse.turns says what goes first.
+
 The receiving thread has the baton.  It goes to another thread when a request has to
 wait for something that may take long, or when it simply takes long, which the main
 thread looks for while requests come.  A signal to the caller of a request that waits is
@@ -32,6 +37,7 @@ from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.base.typed import NamedTuple
+from kpfs.fs.fuse.turns import LOCKING, Turns
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.host import guard, mounts
 
@@ -39,6 +45,7 @@ log = Log(__name__)
 
 LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads
+AHEAD_MAX = 256  # requests that are received before it is their turn
 BUFFER = MAX_WRITE + 4096  # bytes for one request
 INTERRUPT, RELEASE = int(wire.Opcode.INTERRUPT), int(wire.Opcode.RELEASE)
 CLOSE_TIMEOUT = 5.0  # s for which requests wait for a close that was received before
@@ -49,7 +56,7 @@ WHOLE = 8192  # bytes of an answer that are rather copied than written apart
 CLOCK_MONOTONIC, TFD_CLOEXEC, TFD_NONBLOCK = 1, 0o2000000, 0o4000
 SignalMask = set[int | signal.Signals]
 # errnos of a read of the device that is to be repeated
-AGAIN = (errno.EINTR, errno.EAGAIN, errno.ENOENT)
+AGAIN = (errno.EINTR, errno.ENOENT)
 
 
 class Request:
@@ -140,6 +147,10 @@ class FuseLoop:
         self._running: dict[int, Request] = {}  # by unique
         # those that wait for each close that is being served
         self._closes: dict[Request, list[Waiter]] = {}
+        self._turns: Turns[Request] = Turns()  # those that were received ahead
+        self._locker = 0  # the thread whose request had an inode locked last
+        self._crowded = False  # the current one has, and it is of another thread
+        self._blocking = True  # to read the device may be to wait
         self._received = 0
         self._buffer = bytearray(BUFFER)  # the holder's
         self._view = memoryview(self._buffer)
@@ -262,10 +273,37 @@ class FuseLoop:
 
     def _receive(self) -> Request | None:
         """Return the next request; None: no more come.  Context: with the baton."""
+        if self._blocking and not self._crowded:
+            return self._read()
+        self._set_blocking(False)
+        try:
+            while len(self._turns) < AHEAD_MAX:
+                if (request := self._read()) is None:
+                    return None
+                self._turns.add(request.opcode, request)
+        except BlockingIOError:
+            pass
+        if self._turns:
+            return None if self._closing else self._turns.take()
+        self._set_blocking(True)
+        return self._read()
+
+    def _set_blocking(self, blocking: bool) -> None:
+        if blocking != self._blocking:
+            self._blocking = blocking
+            os.set_blocking(self._device, blocking)
+
+    def _read(self) -> Request | None:
+        """Read a request; None: no more come.  Context: with the baton.
+
+        BlockingIOError: none is there, and the device is not to wait.
+        """
         while True:
             try:
                 length = os.readv(self._device, [self._buffer])
             except OSError as error:
+                if error.errno == errno.EAGAIN:
+                    raise
                 if error.errno in AGAIN:
                     continue
                 if error.errno != errno.ENODEV:
@@ -278,9 +316,10 @@ class FuseLoop:
             if header[1] != INTERRUPT:
                 return Request(header, body)
             # if it is not there it has been answered
-            interrupted = self._running.get(wire.number(body))
-            if interrupted is not None:
-                interrupted.interrupt()
+            unique = wire.number(body)
+            for each in self._running.get(unique), *self._turns:
+                if each is not None and each.unique == unique:
+                    each.interrupt()
 
     def _take(self, thread: _Server, request: Request) -> list[Request]:
         """Note that a thread serves a request; return the closes it has to wait for.
@@ -292,6 +331,9 @@ class FuseLoop:
             self._closes[request] = []
         self._running[request.unique] = request
         self._received += 1
+        self._crowded = request.opcode in LOCKING and request.pid != self._locker
+        if request.opcode in LOCKING:
+            self._locker = request.pid
         thread.request = self._current = request
         if not self._watch.wound:
             self._watch.wind()
