@@ -46,6 +46,7 @@ log = Log(__name__)
 LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads
 AHEAD_MAX = 256  # requests that are received before it is their turn
+AHEAD_EACH = 4  # requests from one look whether more have come to the next
 BUFFER = MAX_WRITE + 4096  # bytes for one request
 INTERRUPT, RELEASE = int(wire.Opcode.INTERRUPT), int(wire.Opcode.RELEASE)
 CLOSE_TIMEOUT = 5.0  # s for which requests wait for a close that was received before
@@ -273,18 +274,20 @@ class FuseLoop:
 
     def _receive(self) -> Request | None:
         """Return the next request; None: no more come.  Context: with the baton."""
+        turns = self._turns
         if self._blocking and not self._crowded:
             return self._read()
-        self._set_blocking(False)
-        try:
-            while len(self._turns) < AHEAD_MAX:
-                if (request := self._read()) is None:
-                    return None
-                self._turns.add(request.opcode, request)
-        except BlockingIOError:
-            pass
-        if self._turns:
-            return None if self._closing else self._turns.take()
+        if self._crowded or not turns.count or self._received % AHEAD_EACH == 0:
+            self._set_blocking(False)
+            try:
+                while turns.count < AHEAD_MAX:
+                    if (request := self._read()) is None:
+                        return None
+                    turns.add(request.opcode, request)
+            except BlockingIOError:
+                pass
+        if turns.count:
+            return None if self._closing else turns.take()
         self._set_blocking(True)
         return self._read()
 

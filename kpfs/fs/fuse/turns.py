@@ -17,6 +17,7 @@ from kpfs.base.typed import Generic, TypeVar
 
 R = TypeVar("R")
 
+RELEASE = int(Opcode.RELEASE)
 # While one of these waits, Linux has locked an inode: a file's or a directory's.
 LOCKING = frozenset(
     map(
@@ -38,9 +39,7 @@ class Turns(Generic[R]):
         self._locking: deque[R] = deque()
         self._others: deque[R] = deque()
         self._favoured = False  # the last one went before others
-
-    def __len__(self) -> int:
-        return len(self._closes) + len(self._locking) + len(self._others)
+        self.count = 0
 
     def __iter__(self) -> Iterator[R]:
         yield from self._closes
@@ -49,14 +48,15 @@ class Turns(Generic[R]):
 
     def add(self, opcode: int, request: R) -> None:
         """Add the one that was received last."""
-        if opcode == Opcode.RELEASE:
+        self.count += 1
+        if opcode == RELEASE:
             self._closes.append(request)
         else:
-            locking = opcode in LOCKING
-            (self._locking if locking else self._others).append(request)
+            (self._locking if opcode in LOCKING else self._others).append(request)
 
     def take(self) -> R:
         """Return the one that is to be served now, and forget it."""
+        self.count -= 1
         if self._closes:
             return self._closes.popleft()
         due = self._favoured and bool(self._others)

@@ -15,7 +15,7 @@ def turns():
 def taken(turns):
     """Take all that wait."""
     found = []
-    while turns:
+    while turns.count:
         found.append(turns.take())
     return found
 
