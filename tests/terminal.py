@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -71,8 +72,18 @@ class Terminal:
         """Wait until the command has ended; return its exit status."""
         while self._read(PATIENCE):
             pass
+        return self.hang_up()
+
+    def hang_up(self) -> int:
+        """Take the terminal away; return the exit status of the command.
+
+        A command that does not end is killed.
+        """
         os.close(self.fd)
         self.fd = -1
+        with os.fdopen(os.pidfd_open(self.pid)) as pidfd:
+            if not select.select([pidfd], [], [], PATIENCE)[0]:
+                os.kill(self.pid, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self, seconds: float) -> bool:

@@ -471,7 +471,7 @@ def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> 
         if info.si_signo == signal.SIGCONT:
             job.resume(pid)
         elif info.si_signo != signal.SIGCHLD:
-            hung_up = info.si_signo == signal.SIGHUP and not job.is_of_our_group(pid)
+            hung_up = info.si_signo == signal.SIGHUP and not job.hangs_up_with_us(pid)
             if info.si_code != SI_KERNEL or hung_up:
                 os.kill(pid, info.si_signo)
         else:

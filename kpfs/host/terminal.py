@@ -35,10 +35,14 @@ class Job:
             return os.tcgetpgrp(self._terminal)
         return 0
 
-    def is_of_our_group(self, pid: int) -> bool:
-        """Return True if the terminal's signals for us reach the command, too."""
+    def hangs_up_with_us(self, pid: int) -> bool:
+        """Return True if the command, too, gets a SIGHUP that Linux has sent us.
+
+        When a terminal is gone, the leader of its session alone gets one; when that
+        ends, the group in the foreground does.
+        """
         with contextlib.suppress(OSError):
-            return os.getpgid(pid) == self._ours
+            return os.getpgid(pid) == self._ours and os.getsid(0) != os.getpid()
         return False
 
     def stopped(self, pid: int, number: int) -> None:

@@ -139,6 +139,29 @@ def test_a_full_disk_inside(kpfs, script, status):
 
 
 @pytest.mark.kernel
+@pytest.mark.fuse
+@pytest.mark.parametrize("options", [(), INSIDE[1:3], INSIDE[1:4]])
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("exec sleep 999", 129), ("trap 'exit 7' HUP; while :; do sleep 1; done", 7)],
+)
+@pytest.mark.parametrize("shell", [(), ("sh", "-c", '"$@"; exit', "sh")])
+def test_a_terminal_that_hangs_up(kpfs, options, script, status, shell):
+    """Linux tells the session's leader alone, and the rest when that has ended."""
+    command = kpfs.command("run", *options, "--", "sh", "-c", f"echo go; {script}")
+    with Terminal([*shell, *command]) as terminal:
+        terminal.expect("go")
+        others = harness.children(terminal.pid)
+        ended = terminal.hang_up()
+    assert ended == (-signal.SIGHUP if shell else status)
+    harness.until(lambda: not any(map(runs, others)), "a process is left")
+
+
+def runs(pid):
+    return harness.state(pid) not in ("", "Z")
+
+
+@pytest.mark.kernel
 def test_a_command_inside_goes_on_in_the_foreground(kpfs):
     """In the background it is stopped, as it sets the terminal."""
     words = "bash", "--norc", "--noprofile", "--noediting", "-i"
