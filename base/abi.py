@@ -857,9 +857,9 @@ CPU_OFF = 3
 
 
 class Cpu:  # struct cpu
-    SIZE, __slots__ = 5432, ()
-    state, context, start, since, called, late, timer = 0, 8, 16, 24, 32, 40, 48
-    own = 56
+    SIZE, __slots__ = 5440, ()
+    state, context, start, argument, since, called, late = 0, 8, 16, 24, 32, 40, 48
+    timer, own = 56, 64
 
 
 class Translation:  # struct translation
@@ -894,7 +894,7 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 125872, ()
+    SIZE, __slots__ = 125904, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 200, 208, 216, 224, 232, 240
     break_at, calls, call_zeros, counts, tracks = 248, 256, 640, 1024, 1032
     call_agent, turn_ticks, slow_at, now, settled = 1040, 1048, 1056, 1064, 1072
@@ -910,7 +910,7 @@ class Board:  # struct board
     new_return, holders, devices, console_size = 37344, 37352, 38376, 38504
     debug_size, debug_limit, debug, syscalls = 38512, 38520, 38528, 38536
     exceptions, interrupts, halts, flushes, strays = 38544, 38552, 38560, 38568, 38576
-    stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 60336
+    stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 60368
 
 
 # linux/board/search/text.h
@@ -1151,9 +1151,9 @@ CLOCK_HZ = 0x3B9A_CA00
 
 
 class Arm64Cpu:  # struct arm64_cpu
-    SIZE, __slots__ = 80, ()
+    SIZE, __slots__ = 72, ()
     timer_control, timer_at, enabled, raised, active, running = 0, 8, 16, 24, 32, 40
-    control, mask, context, domains = 48, 56, 64, 72
+    control, mask, domains = 48, 56, 64
 
 
 class Arm64Devices:  # struct arm64_devices
@@ -1163,8 +1163,8 @@ class Arm64Devices:  # struct arm64_devices
 
 # linux/board/riscv64/arch.h
 class Riscv64Cpu:  # struct riscv64_cpu
-    SIZE, __slots__ = 32, ()
-    raised, enabled, fp_status, context = 0, 8, 16, 24
+    SIZE, __slots__ = 24, ()
+    raised, enabled, fp_status = 0, 8, 16
 
 
 # linux/board/s390x/arch.h
@@ -1195,9 +1195,9 @@ RTAS_INTERRUPT_ON = 12
 
 
 class Ppc64Cpu:  # struct ppc64_cpu
-    SIZE, __slots__ = 568, ()
-    priority, message, taken, prodded, argument, nr_touched = 0, 8, 16, 24, 32, 40
-    user_filled, touched = 48, 56
+    SIZE, __slots__ = 560, ()
+    priority, message, taken, prodded, nr_touched, user_filled = 0, 8, 16, 24, 32, 40
+    touched = 48
 
 
 class Ppc64Devices:  # struct ppc64_devices

@@ -156,12 +156,16 @@ class Replacement(ctypes.Structure):
 def replace(rows: Sequence[Replacement]) -> str:
     """Have libunicorn call functions of a board in place of its own: replaced.c.
 
-    Return the name of one of which libunicorn would still call its own, or "".
+    Rows without a function only ask for the address of libunicorn's.  Return the name
+    of one of which libunicorn would still call its own, or "".
     """
     library, blocks = load()
     places = {} if blocks is None else dict(originals(blocks))
     for row in rows:
         name = row.name.decode()
+        if not row.function:
+            ctypes.c_void_p.from_address(row.original).value = called(name).value
+            continue
         if blocks is None or name not in places:
             return name
         own = address(library, name)

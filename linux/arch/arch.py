@@ -7,7 +7,7 @@ Its C is in the folders of its name in linux/board and linux/agent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from kpfs.base import abi
@@ -63,7 +63,6 @@ class LinuxArch(ABC):
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int | None]  # libunicorn's number, or its own choice
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports
-    functions: ClassVar[Sequence[str]] = ()  # called by this board alone
     engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
@@ -229,9 +228,14 @@ class LinuxArch(ABC):
         """
 
 
-def placed(start: int, structure: object, names: Iterable[str]) -> Fields:
-    """Return the offsets of fields of a structure that begins at start."""
-    return {name: start + getattr(structure, name) for name in names}
+def placed(start: int, structure: object, but: str = "") -> Fields:
+    """Return the offsets of a structure's fields, which begins at start.
+
+    but: the names of those that are left out.
+    """
+    found = vars(structure).items()
+    without = {"SIZE", *but.split()}
+    return {k: start + at for k, at in found if type(at) is int and k not in without}
 
 
 def fits(number: object, bits: int) -> bool:

@@ -82,10 +82,6 @@ _SHOWN_SYSTEM = (
     *("spsr_el1", "elr_el1", "esr_el1", "far_el1", "sp_el0"),
     *("tpidr_el0", "tpidr_el1", "contextidr_el1"),
 )
-_OWN = (
-    "timer_control", "timer_at", "enabled", "raised", "active", "running", "control",
-    "mask",
-)  # fmt: skip
 
 
 def read_system(engine: Engine, name: tuple[int, int, int, int, int]) -> int:
@@ -179,12 +175,10 @@ class LinuxArm64(LinuxArch):
     syscall_arguments = 0, 8, 16, 24  # pt_regs.regs
     stub_size, stub_register = 8, GENERAL["x9"]
     gate = b"\xc0\x03\x5f\xd6"  # ret
-    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Arm64Cpu, _OWN)
-    board_fields: ClassVar = {
-        "distributor": abi.Board.devices + abi.Arm64Devices.distributor
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Arm64Cpu, "domains")
+    board_fields: ClassVar = placed(abi.Board.devices, abi.Arm64Devices)
     kept = "now", "deadline", "distributor", "current"
-    kept_of_cpu = ("state", "since", "timer", *_OWN)
+    kept_of_cpu = "state", "since", "timer", *cpu_fields
     translates = True
     syscall_prefix = "__arm64_sys_"
     elf_machine = 183  # EM_AARCH64

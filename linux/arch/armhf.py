@@ -10,11 +10,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_ARM
 from kpfs.linux.arch import arm64
-from kpfs.linux.arch.arch import (
-    Engine,
-    FieldAddress,
-    ReadWord,
-)
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, placed
 from kpfs.linux.arch.arm64 import LinuxArm64
 from kpfs.linux.arch.call_numbers import call_numbers
 from kpfs.linux.arch.small_calls import SmallCalls, arguments, pair
@@ -75,10 +71,7 @@ class LinuxArmhf(StateArch):
     syscall_arguments = 68, 4, 8, 12  # pt_regs.ARM_ORIG_r0, uregs[1] to [3]
     stub_size, stub_register = _STUB.size, R["r12"]
     gate = b"\x1e\xff\x2f\xe1"  # bx lr
-    cpu_fields: ClassVar = {
-        **LinuxArm64.cpu_fields,
-        "domains": abi.Cpu.own + abi.Arm64Cpu.domains,
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Arm64Cpu)
     board_fields: ClassVar = LinuxArm64.board_fields
     kept = LinuxArm64.kept
     translates = True

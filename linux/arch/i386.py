@@ -9,11 +9,7 @@ from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_386
 from kpfs.base.x86 import NOP5_32
 from kpfs.emulator.x86_registers import CONTROL, GENERAL, SEGMENTS
-from kpfs.linux.arch.arch import (
-    Engine,
-    FieldAddress,
-    ReadWord,
-)
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord
 from kpfs.linux.arch.call_numbers import call_numbers
 from kpfs.linux.arch.small_calls import SmallCalls, arguments, pair
 from kpfs.linux.arch.state import StateArch

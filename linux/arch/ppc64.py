@@ -39,8 +39,6 @@ _PLACES = {
 _CR = "cr"
 _XER, _XER_BITS = "xer", ((_S.so, 31), (_S.ov, 30), (_S.ca, 29))
 _STUB, _B, _B_MASK = LITTLE_64.struct("I"), 18 << 26, 0x03FF_FFFC  # b to the gate
-_OWN = "priority", "message", "taken", "prodded", "argument"
-_DEVICES = "little_endian", "relocated", "table", "table_size"
 _SAVED_LR = 16  # in a frame, whose first word is the address of its caller's
 
 
@@ -63,8 +61,11 @@ class LinuxPpc64(StateArch):
     syscall_arguments = 24, 32, 40, 48  # pt_regs.gpr[3] to [6]
     stub_size, stub_register = _STUB.size, R["r12"]
     gate = b"\x20\x00\x80\x4e"  # blr
-    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Ppc64Cpu, _OWN)
-    board_fields: ClassVar = placed(abi.Board.devices, abi.Ppc64Devices, _DEVICES)
+    cpu_fields: ClassVar = {
+        **placed(abi.Cpu.own, abi.Ppc64Cpu, "nr_touched user_filled touched"),
+        "argument": abi.Cpu.argument,
+    }
+    board_fields: ClassVar = placed(abi.Board.devices, abi.Ppc64Devices)
     translates = True
     native = staticmethod(ppc64_call)
     open_flags = staticmethod(open_flags)

@@ -46,7 +46,6 @@ _READ_ONLY = "priv", "sstatus"
 _SSTATUS = 0x8000_0003_000D_E762  # the bits of mstatus that it shows
 # what a sleeping task has left: s0 to s11.  Kernel: struct thread_struct
 _SAVED = 8, 9, *range(18, 28)
-_OWN = "raised", "enabled"
 
 
 class LinuxRiscv64(StateArch):
@@ -66,7 +65,7 @@ class LinuxRiscv64(StateArch):
     syscall_arguments = 35 * 8, 11 * 8, 12 * 8, 13 * 8  # pt_regs.orig_a0, a1 to a3
     stub_size, stub_register = 8, X["x6"]
     gate = b"\x67\x80\x00\x00"  # ret
-    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Riscv64Cpu, _OWN)
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Riscv64Cpu, "fp_status")
     board_fields: ClassVar = {}
     translates = True
     native = staticmethod(generic_call)

@@ -32,11 +32,6 @@ _CC, _MOST_CC = f"at_{_S.cc_op:03x}", 64  # in its low half; libunicorn knows no
 _STUB = BIG_64.struct("HiHi4x")  # larl %r1, to itself; jg to the gate
 _LARL_R1, _JG, _JG_AT = 0xC010, 0xC0F4, 6
 _FRAME = 24  # in a frame, where r0 would be: r6 and those behind it are saved at 72
-_OWN = (
-    *("comparator", "timer_end", "emergency", "call", "service", "enabled", "prefix"),
-    *("step", "step_from", "step_block"),
-)
-_DEVICES = "space", "primary"
 _CALLS = call_numbers("s390x")
 _PLACES = {
     "pswm": _S.mask,
@@ -66,8 +61,8 @@ class LinuxS390x(StateArch):
     syscall_arguments = 152, 48, 56, 64  # pt_regs.orig_gpr2, gprs[3] to [5]
     stub_size, stub_register = _STUB.size, R["r1"]
     gate = b"\x07\xfe"  # br %r14
-    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.S390xCpu, _OWN)
-    board_fields: ClassVar = placed(abi.Board.devices, abi.S390xDevices, _DEVICES)
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.S390xCpu)
+    board_fields: ClassVar = placed(abi.Board.devices, abi.S390xDevices, "running")
     translates = True
     syscall_prefix = "__s390x_sys_"
     elf_machine = EM_S390

@@ -45,7 +45,6 @@ _STUB = LITTLE_64.struct("3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
 _LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
 # the first bytes of instructions of AVX, FMA, BMI and AVX-512
 _VEX = 0xC4, 0xC5, 0x62
-_OWN = "cr2", "apic", "apic_start", "apic_period", "pending", "nmi"
 
 
 def read_table(engine: Engine, name: str) -> tuple[int, int, int, int]:
@@ -66,7 +65,6 @@ class LinuxX86(LinuxArch):
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
     exported_as = "x86_64"
-    functions = ("uc_hook_del",)
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     fourth_argument = GENERAL["rcx"]
@@ -74,7 +72,7 @@ class LinuxX86(LinuxArch):
     counter = GENERAL["rip"]
     syscall_arguments = 8 * 14, 8 * 13, 8 * 12, 8 * 7  # pt_regs.di, si, dx, r10
     stub_size, stub_register, gate = 16, GENERAL["rax"], b"\xc3"  # ret
-    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.X86Cpu, _OWN)
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.X86Cpu)
     board_fields: ClassVar = {"cmos": abi.Board.devices + abi.X86Devices.cmos}
     kept = "now", "deadline", "cmos", "current"
     kept_of_cpu = "state", "since", "timer", "apic_start", "apic_period", "nmi", "cr2"

@@ -6,6 +6,7 @@
  * that has a place for the board's address (board).
  */
 #include "internal.h"
+#include "replacement.h"
 
 _Static_assert(sizeof(ARCH_CPU) <= NR_OWN * 8, "NR_OWN");
 

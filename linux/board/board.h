@@ -96,6 +96,7 @@ struct cpu {
 	u64 state;
 	u64 context;     /* uc_context *: its registers, while another one runs */
 	u64 start;       /* where to start; NEVER once it has */
+	u64 argument;    /* what start_cpu() is to give it, on some architectures */
 	u64 since;       /* when it began to rest */
 	u64 called;      /* go on behind the agent's pause */
 	u64 late;        /* the block since which an interrupt has been due; 0: none */

@@ -134,14 +134,8 @@ class Board(BoardWords, EngineRegisters):
             self._map(0, self.ram),
             self._map(arch.region_phys, self.region),
         ]
-        common = *_API, *exports.of_all(arch.exported_as)
-        found = [
-            *[
-                libunicorn.address(self._lib, name)
-                for name in (*common, *arch.functions)
-            ],
-            *map(libunicorn.called, exports.of_arch(arch.exported_as)),
-        ]
+        names = *_API, *exports.of_all(arch.exported_as)
+        found = [libunicorn.address(self._lib, name) for name in names]
         api = (ctypes.c_void_p * len(found))(*found)
         self._replace(api)
         arch.prepare(self)
@@ -169,12 +163,15 @@ class Board(BoardWords, EngineRegisters):
         if cpus > 1:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
-        if not self._board.board_init(self._pointer, api):
+        if not self._board.board_init(self._pointer):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
 
     def _replace(self, api: ctypes.Array[ctypes.c_void_p]) -> None:
-        """Put the board's functions in the place of libunicorn's: replaced.c."""
+        """Put the board's functions in the place of libunicorn's, and tell it others.
+
+        See replaced.c.
+        """
         count, listed = ctypes.c_uint64(), self._board.board_replacements
         listed.restype = ctypes.POINTER(libunicorn.Replacement)
         rows = listed(ctypes.byref(count), api)[: count.value]

@@ -82,11 +82,21 @@ bool turn_on(struct board *b, struct cpu *c, u64 entry)
 	return true;
 }
 
-/* Have the running processor do nothing until another one starts it. */
-void turn_off(struct board *b)
+/* Likewise, by its number, with what start_cpu() is to give it. */
+bool turn_on_with(struct board *b, u64 number, u64 entry, u64 argument)
 {
-	this_cpu(b)->state = CPU_OFF;
-	board_stop(b, STOP_NEXT, *pc(b));
+	if (number >= b->nr_cpus || !turn_on(b, &b->cpus[number], entry))
+		return false;
+	b->cpus[number].argument = argument;
+	return true;
+}
+
+/* Have a processor do nothing until another one starts it. The running one ends its block, at most. */
+void turn_off(struct board *b, struct cpu *c)
+{
+	c->state = CPU_OFF;
+	if (c == this_cpu(b))
+		board_stop(b, STOP_NEXT, HERE);
 }
 
 /* Return whether a processor waits before an access: see hold.h. */

@@ -63,7 +63,7 @@ void reset_cpu(struct cpu *c);
 /* its processors and devices */
 void start_cpu(struct board *b); /* whose registers are those of a new one */
 void switch_context(struct board *b, struct cpu *from, struct cpu *to); /* of the engine */
-bool init_arch(struct board *b, const void *api);
+bool init_arch(struct board *b);
 
 /* ---- common. Each file calls only functions of the files that stand before it here. */
 
@@ -71,12 +71,13 @@ bool init_arch(struct board *b, const void *api);
 void board_stop(struct board *b, u64 why, u64 at);
 void stop_before(struct board *b, u64 why, u64 at);
 void print(struct board *b, u8 c);
-bool faults_again(struct board *b);
+bool give_up(struct board *b, u64 vector);
+bool faults_again(struct board *b, u64 vector);
 
 /* memory.c */
 u64 read_word(struct board *b, u64 addr);
 u32 read_int(struct board *b, u64 addr);
-void hear(struct board *b, u64 addr, u64 size);
+bool hears(struct board *b, u64 addr, u32 insn);
 void drop_code(struct board *b, u64 at, u64 size);
 u64 function_at(struct board *b, u64 addr);
 bool map_hole(struct board *b, u64 begin, u64 end);
@@ -109,7 +110,8 @@ void select_cpu(struct board *b, u64 number);
 u64 read_time(struct board *b);
 void notify(struct board *b, const struct cpu *c);
 bool turn_on(struct board *b, struct cpu *c, u64 entry);
-void turn_off(struct board *b);
+void turn_off(struct board *b, struct cpu *c);
+bool turn_on_with(struct board *b, u64 number, u64 entry, u64 argument);
 bool others_can_run(const struct board *b);
 bool next_cpu(struct board *b);
 void begin_turn(struct board *b);

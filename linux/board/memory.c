@@ -52,12 +52,23 @@ u64 function_at(struct board *b, u64 addr)
 	return two == ADDIS_R12_ADDI || two == LIS_ADDI ? addr - local_entry : addr;
 }
 
-/* Take what the agent says, before it shares memory with the host. */
-void hear(struct board *b, u64 addr, u64 size)
+static void hear(struct board *b, u64 addr, u64 size)
 {
 	for (; size && b->debug_size < b->debug_limit; addr++, size--)
 		((u8 *)(uintptr_t)b->debug)[b->debug_size++] =
 			is_big_endian ? read_word(b, addr) >> 56 : read_word(b, addr);
+}
+
+/*
+ * Before it shares memory with the host, the agent has an instruction of its own by which it says
+ * something. Take that, and return true, if it stands at an address.
+ */
+bool hears(struct board *b, u64 addr, u32 insn)
+{
+	if (!b->debug_limit || read_int(b, addr) != insn)
+		return false;
+	hear(b, argument(b, 0), argument(b, 1));
+	return true;
 }
 
 static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)

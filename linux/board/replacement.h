@@ -16,6 +16,13 @@ struct replacement {
 								   original }
 #define REPLACE(name, function) REPLACE_KEEPING(name, function, NULL)
 #define REPLACE_TOO(name, function, original) REPLACE_KEEPING(name, function, (void **)&(original))
+/*
+ * Declare a function of libunicorn that its interface lacks, but its library exports: a row without a
+ * function of ours. libunicorn's address is there before init_arch() is called.
+ */
+#define IMPORT(type, name, library_name, arguments) \
+	static type(*name) arguments;                     \
+	REPLACE_KEEPING(library_name, NULL, (void **)&(name))
 #define CALLER (uintptr_t)__builtin_return_address(0)
 
 /*
@@ -26,6 +33,17 @@ typedef bool fill_tlb(void *processor, u64 addr, int size, int access, int mode,
 		      uintptr_t from);
 enum { LOAD, STORE, FETCH };                           /* kinds of accesses */
 enum { CAN_READ = 1, CAN_WRITE = 2, CAN_EXECUTE = 4 }; /* rights to a page */
+
+/* Give libunicorn a translation. A page that is only data is no code: stores to it are soon fast. */
+static inline bool fill_page(void *processor, u64 addr, u64 at, int rights, int access, int mode)
+{
+	if (access != FETCH)
+		rights &= ~CAN_EXECUTE;
+	uc.map_page(processor, addr & -4096ull, at & -4096ull, rights, mode, 4096);
+	return true;
+}
+
+u64 ignored(void);
 
 /* Return the functions of libunicorn that a board replaces, and which may be called from then on. */
 const struct replacement *board_replacements(u64 *count, const struct uc_api *api);

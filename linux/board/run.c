@@ -335,14 +335,13 @@ __attribute__((visibility("default"))) void board_watch(struct board *b)
 }
 
 /* Hook into an engine whose memory is mapped and whose state is known; false on failure. */
-__attribute__((visibility("default"))) bool board_init(struct board *b, const struct uc_api *api)
+__attribute__((visibility("default"))) bool board_init(struct board *b)
 {
 	const int unmapped = UC_HOOK_MEM_READ_UNMAPPED | UC_HOOK_MEM_WRITE_UNMAPPED |
 			     UC_HOOK_MEM_FETCH_UNMAPPED;
 	uc_engine u = engine(b);
 	size_t hook;
 
-	uc = *api;
 	b->on_block = (uintptr_t)on_block;
 	b->counter.at_look = at_look;
 	b->counter.argument = b;
@@ -354,5 +353,5 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 		return false;
 	if (!b->tracks && !hook_stores(b))
 		return false;
-	return init_arch(b, api + 1) && add_cpus(b);
+	return init_arch(b) && add_cpus(b);
 }

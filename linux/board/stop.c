@@ -19,16 +19,24 @@ void stop_before(struct board *b, u64 why, u64 at)
 	b->counter.leave = uc.leave;
 }
 
+/* Stop for good, as the handler of an exception cannot be entered. Return false. */
+bool give_up(struct board *b, u64 vector)
+{
+	b->vector = vector;
+	board_stop(b, STOP_FAULT, HERE);
+	return false;
+}
+
 /*
- * Count exceptions between which no block of code begins. True: there are too many, as of a
- * handler that itself faults.
+ * Count exceptions between which no block of code begins. If there are too many, as of a handler that
+ * itself faults, stop for good and return true.
  */
-bool faults_again(struct board *b)
+bool faults_again(struct board *b, u64 vector)
 {
 	if (b->fault_block != begun(b))
 		b->faults = 0;
 	b->fault_block = begun(b);
-	return b->faults++ > MAX_FAULTS;
+	return b->faults++ > MAX_FAULTS && !give_up(b, vector);
 }
 
 /* Keep what the serial port prints. */

@@ -11,7 +11,6 @@
 #define UART_SIZE 0x1000
 #define TIMER_IRQ 27 /* of the virtual timer */
 #define CLOCK_HZ 1000000000
-#define AGENT_SAYS 0xe9 /* svc #AGENT_SAYS: address and size of what the agent says */
 
 /* cpu.own. Interrupts are bits by their numbers, which are below 32. */
 struct arm64_cpu {
@@ -23,7 +22,6 @@ struct arm64_cpu {
 	u64 running; /* 1 + the interrupt that was acknowledged last; 0: none */
 	u64 control;
 	u64 mask;    /* of priorities: 0 keeps all interrupts away */
-	u64 context; /* for whom starts it */
 	u64 domains; /* armhf: what the kernel has written to DACR */
 };
 

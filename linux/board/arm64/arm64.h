@@ -30,19 +30,6 @@ typedef u64 general_reg;
 
 #define FIELD(type, at) (*(type *)(uintptr_t)(at))
 
-/* Functions of libunicorn that its interface lacks but its library exports. */
-struct arm64_api {
-	void (*do_interrupt)(void *cpu);
-	u8 *(*get_register)(void *registers, u32 key);
-	u64 (*physical_page)(void *cpu, u64 addr, u32 *attributes);
-	void (*rebuild_flags)(void *state);
-	int (*read_register)(void *state, int mode, u32 number, void *value, size_t *size);
-	int (*write_register)(void *state, int mode, u32 number, const void *value, size_t *size,
-			      int *sets_pc);
-};
-
-extern struct arm64_api arm64_api;
-
 static inline general_reg *general(const struct board *b)
 {
 	return &FIELD(general_reg, b->state + REGISTERS);

@@ -4,8 +4,6 @@
 
 #define MPIDR_VALID 0x80000000u
 
-struct arm64_api arm64_api;
-
 #if BITS == 32
 /*
  * Kernels of 32 bits run on the same processor, whose EL1 is AArch32 then (HCR_EL2). Of libunicorn's
@@ -16,6 +14,12 @@ struct arm64_api arm64_api;
 #define REG_PC 260 /* UC_ARM64_REG_* */
 #define REG_X0 199
 #define PC 15
+
+IMPORT(void, rebuild_flags, arm_rebuild_hflags_aarch64, (void *state));
+IMPORT(int, read_any_register, reg_read_aarch64,
+       (void *state, int mode, u32 number, void *value, size_t *size));
+IMPORT(int, write_any_register, reg_write_aarch64,
+       (void *state, int mode, u32 number, const void *value, size_t *size, int *sets_pc));
 
 static u64 state_of(uc_engine u)
 {
@@ -54,7 +58,7 @@ static int read_register(void *state, int mode, u32 number, void *value, size_t 
 	const u32 *place = small_register(state, number);
 
 	if (!place)
-		return arm64_api.read_register(state, mode, number, value, size);
+		return read_any_register(state, mode, number, value, size);
 	*(u64 *)value = *place;
 	return 0;
 }
@@ -65,7 +69,7 @@ static int write_register(void *state, int mode, u32 number, const void *value, 
 	u32 *place = small_register(state, number);
 
 	if (!place)
-		return arm64_api.write_register(state, mode, number, value, size, sets_pc);
+		return write_any_register(state, mode, number, value, size, sets_pc);
 	*place = *(const u64 *)value;
 	*sets_pc = number == REG_PC;
 	return 0;
@@ -75,8 +79,8 @@ static bool replace_registers(struct board *b)
 {
 	uc_engine u = engine(b);
 
-	if (AT(void *, u, ENGINE_READ_REGISTER) != arm64_api.read_register ||
-	    AT(void *, u, ENGINE_WRITE_REGISTER) != arm64_api.write_register)
+	if (AT(void *, u, ENGINE_READ_REGISTER) != read_any_register ||
+	    AT(void *, u, ENGINE_WRITE_REGISTER) != write_any_register)
 		return false;
 	AT(void *, u, ENGINE_READ_REGISTER) = read_register;
 	AT(void *, u, ENGINE_WRITE_REGISTER) = write_register;
@@ -92,7 +96,7 @@ static void begin_at(struct board *b, u32 addr)
 	FIELD(u32, b->state + ARM64_STATE_DAIF) = DAIF_AT_START;
 	FIELD(u32, b->state + ARM64_STATE_THUMB) = addr & 1;
 	general(b)[PC] = addr & ~1u;
-	arm64_api.rebuild_flags((void *)(uintptr_t)b->state);
+	rebuild_flags((void *)(uintptr_t)b->state);
 }
 
 /* Begin at an address in AArch32. */
@@ -118,7 +122,7 @@ void start_cpu(struct board *b)
 	const struct cpu *c = this_cpu(b);
 
 	FIELD(u64, b->state + ARM64_STATE_MPIDR) = MPIDR_VALID | b->current;
-	general(b)[0] = own(c)->context;
+	general(b)[0] = c->argument;
 	begin_at(b, c->start);
 }
 
@@ -129,9 +133,8 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 	uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
-	arm64_api = *(const struct arm64_api *)api;
 	return replace_registers(b) && patch_registers(b) && hook_exceptions(b, on_exception) &&
 	       map_gic(b);
 }

@@ -33,6 +33,10 @@
 typedef u64 read_register(void *state, const u8 *row);
 typedef void write_register(void *state, const u8 *row, u64 value);
 
+IMPORT(u8 *, get_register, get_arm_cp_reginfo_aarch64, (void *registers, u32 key));
+IMPORT(u64, physical_page, arm_cpu_get_phys_page_attrs_debug_aarch64,
+       (void *cpu, u64 addr, u32 *attributes));
+
 static struct board *board_of(const u8 *row)
 {
 	return FIELD(struct board *, row + ROW_DATA);
@@ -125,7 +129,7 @@ static void flush_line(void *state, const u8 *row, u64 value)
 	struct board *b = board_of(row);
 	u32 attributes = 0;
 	u64 addr = value & ~(u64)(CACHE_LINE - 1);
-	u64 at = arm64_api.physical_page(processor(b), addr & ~PAGE_OFFSET, &attributes);
+	u64 at = physical_page(processor(b), addr & ~PAGE_OFFSET, &attributes);
 
 	if (at == NEVER || at >= b->ram_size) {
 		flush_all(state, row, value);
@@ -137,7 +141,7 @@ static void flush_line(void *state, const u8 *row, u64 value)
 static bool patch(struct board *b, u32 key, read_register *read, write_register *write)
 {
 	void *table = FIELD(void *, b->state + ARM64_REGISTERS);
-	u8 *row = arm64_api.get_register(table, key);
+	u8 *row = get_register(table, key);
 
 	u32 is_long = row ? FIELD(u32, row + ROW_TYPE) & TYPE_64_BIT : 0;
 
@@ -181,7 +185,7 @@ static void write_domains(void *state, const u8 *row, u64 value)
 bool patch_registers(struct board *b)
 {
 	const u32 domains = KEY(0, 0, 3, 0, 0);
-	u8 *row = arm64_api.get_register(FIELD(void *, b->state + ARM64_REGISTERS), domains);
+	u8 *row = get_register(FIELD(void *, b->state + ARM64_REGISTERS), domains);
 
 	if (!row)
 		return false;

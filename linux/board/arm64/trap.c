@@ -5,7 +5,6 @@
  */
 #include "arm64.h"
 
-#define SYNDROME_IMMEDIATE 0xffff
 #define OF_64 (BITS == 64 ? 0x40000000u : 0) /* in a number: arguments have 64 bits */
 #define PSCI_VERSION 0x84000000u
 #define PSCI_CPU_OFF 0x84000002u
@@ -22,6 +21,8 @@
 #define MRC_ID_PFR2 0xee100f93u /* mrc p15, 0, rN, c0, c3, 4 */
 #define MRC_TO(insn) ((insn) >> 12 & 15)
 #define ANY_REGISTER 0xf000u
+/* svc 0xe9: address and size of what the agent says */
+#define AGENT_SAYS (BITS == 32 ? 0xef0000e9 : 0xd4001d21)
 #if BITS == 32
 #define PT_REGS_LINK 56
 #define PT_REGS_SP 52
@@ -95,6 +96,8 @@ void return_now(struct board *b, u64 value)
 		general(b)[0] = value;
 }
 
+IMPORT(void, do_interrupt, arm_cpu_do_interrupt_aarch64, (void *cpu));
+
 bool takes_interrupts(const struct board *b)
 {
 	return !(FIELD(u32, b->state + ARM64_STATE_DAIF) & PSTATE_I);
@@ -102,7 +105,7 @@ bool takes_interrupts(const struct board *b)
 
 static void enter(struct board *b)
 {
-	arm64_api.do_interrupt(processor(b));
+	do_interrupt(processor(b));
 }
 
 bool deliver_interrupt(struct board *b, int number)
@@ -119,14 +122,9 @@ bool deliver_interrupt(struct board *b, int number)
 
 static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
 {
-	struct cpu *c = &b->cpus[number];
-
 	if (number >= b->nr_cpus)
 		return INVALID;
-	if (!turn_on(b, c, entry))
-		return ALREADY_ON;
-	own(c)->context = context;
-	return 0;
+	return turn_on_with(b, number, entry, context) ? 0 : ALREADY_ON;
 }
 
 static u64 firmware(struct board *b, const general_reg *x)
@@ -135,7 +133,7 @@ static u64 firmware(struct board *b, const general_reg *x)
 	case PSCI_VERSION:
 	case SMCCC_VERSION:      return VERSION_1_1;
 	case PSCI_CPU_ON:        return cpu_on(b, x[1], x[2], x[3]);
-	case PSCI_CPU_OFF:       turn_off(b); return 0;
+	case PSCI_CPU_OFF:       turn_off(b, this_cpu(b)); return 0;
 	case PSCI_AFFINITY_INFO: return x[1] < b->nr_cpus && b->cpus[x[1]].state != CPU_OFF ? 0 : 1;
 	case PSCI_MIGRATE_INFO_TYPE: return NO_MIGRATION;
 	case PSCI_FEATURES:
@@ -171,20 +169,13 @@ void on_exception(uc_engine u, u32 kind, void *data)
 	}
 	if (read_features(b, kind))
 		return;
-	if (kind == EXCEPTION_SVC) {
-		if ((FIELD(u32, b->state + ARM64_STATE_SYNDROME) & SYNDROME_IMMEDIATE) ==
-			    AGENT_SAYS &&
-		    b->debug_limit) {
-			hear(b, x[0], x[1]);
-			return;
-		}
+	if (kind == EXCEPTION_SVC && hears(b, linear_pc(b) - 4, AGENT_SAYS))
+		return;
+	if (kind == EXCEPTION_SVC)
 		b->syscalls++;
-	} else {
-		b->exceptions++;
-	}
-	left_block(b, *pc(b) + 1);
-	if (faults_again(b))
-		board_stop(b, STOP_FAULT, *pc(b));
 	else
+		b->exceptions++;
+	left_block(b, *pc(b) + 1);
+	if (!faults_again(b, kind))
 		enter(b);
 }

@@ -21,7 +21,6 @@
 #define CONFIG3_MORE (1u << 31)
 #define CONFIG4_ENTRIES 0x4001u
 
-struct mips64_api mips64_api;
 static void (*original_status)(state_t *s, u64 value);
 static void (*original_cause)(state_t *s, u64 value);
 static void (*original_wait)(state_t *s); /* does not return */
@@ -106,11 +105,6 @@ static u64 read_count_in_program(state_t *s)
 	return read_count(s);
 }
 
-static void set_count(state_t *s, u64 value)
-{
-	(void)s, (void)value;
-}
-
 static void set_compare(state_t *s, u64 value)
 {
 	struct board *b = board_of(s);
@@ -155,12 +149,6 @@ static void set_cause(state_t *s, u64 value)
 	set_due(b);
 }
 
-/* Stores to code are noticed. For some operations libunicorn's own calls a function that is not there. */
-static void use_cache(state_t *s, u64 addr, u32 operation)
-{
-	(void)s, (void)addr, (void)operation;
-}
-
 static void translate(void *cpu, void *block, int most)
 {
 	original_translate(cpu, block, most < MAX_BLOCK ? most : MAX_BLOCK);
@@ -180,11 +168,10 @@ static void write_port(uc_engine u, u64 offset, unsigned int size, u64 value, vo
 		print(data, value);
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
 	state_t *s = state(b);
 
-	mips64_api = *(const struct mips64_api *)api;
 	s->board = (uintptr_t)b;
 	devices(b)->random = 1;
 	s->config[1] |= CONFIG1_ENTRIES;
@@ -199,11 +186,12 @@ bool init_arch(struct board *b, const void *api)
 }
 
 REPLACE(helper_mfc0_count_mips64el, read_count);
-REPLACE(helper_mtc0_count_mips64el, set_count);
+REPLACE(helper_mtc0_count_mips64el, ignored);
 REPLACE(helper_mtc0_compare_mips64el, set_compare);
 REPLACE(helper_rdhwr_cc_mips64el, read_count_in_program);
 REPLACE_TOO(helper_wait_mips64el, wait, original_wait);
-REPLACE(helper_cache_mips64el, use_cache);
+/* Stores to code are noticed. For some operations libunicorn's own calls a function that is not there. */
+REPLACE(helper_cache_mips64el, ignored);
 REPLACE_TOO(cpu_mips_store_status_mips64el, set_status, original_status);
 REPLACE_TOO(cpu_mips_store_cause_mips64el, set_cause, original_cause);
 REPLACE_TOO(gen_intermediate_code_mips64el, translate, original_translate);

@@ -79,8 +79,7 @@ static void command(struct board *b, struct cpu *c, u64 what)
 {
 	if (what == POWER_DOWN) {
 		reset_cpu(c);
-		c->state = CPU_OFF;
-		board_stop(b, STOP_NEXT, HERE);
+		turn_off(b, c);
 	} else if (what == POWER_UP || what == RESET) {
 		turn_on(b, c, (int64_t)(int32_t)own(c)->reset_base);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-#include "../replacement.h"
 #include "arch.h"
 
 #define ARCH_CPU struct mips64_cpu
@@ -22,16 +21,6 @@
 enum { INTERRUPT = 8, SYSTEM_CALL = 17, RESERVED_INSTRUCTION = 20 };
 #define HALT 0x10001 /* from here on, what ends a run */
 #define FIRST_END 0x10000
-
-/* Functions of libunicorn that its interface lacks but its library exports. */
-struct mips64_api {
-	void (*interrupt)(void *processor); /* enter the handler of the exception */
-	bool (*restore)(void *processor, uintptr_t from, bool exits);
-	void (*end_run)(void *processor); /* these two do not return */
-	void (*begin_block)(void *processor);
-};
-
-extern struct mips64_api mips64_api;
 
 /* managers.c */
 bool map_managers(struct board *b);

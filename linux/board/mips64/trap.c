@@ -24,6 +24,10 @@
 #define INSN_SIZE 4
 #define AGENT_SAYS 0x7c00003fu /* address and size of what the agent says */
 
+IMPORT(void, interrupt, mips_cpu_do_interrupt_mips64el, (void *processor)); /* enters the handler */
+IMPORT(bool, restore, cpu_restore_state_mips64el, (void *processor, uintptr_t from, bool exits));
+IMPORT(void, leave_run, cpu_loop_exit_mips64el, (void *processor)); /* these two do not return */
+IMPORT(void, begin_block, cpu_loop_exit_noexc_mips64el, (void *processor));
 static void (*original_raise)(state_t *s, u32 exception, int error, uintptr_t from);
 static void (*original_leave)(void *processor, uintptr_t from);
 
@@ -36,7 +40,7 @@ static void enter(struct board *b, u32 exception, int error)
 {
 	AT(u32, processor(b), EXCEPTION) = exception;
 	state(b)->error_code = error;
-	mips64_api.interrupt(processor(b));
+	interrupt(processor(b));
 }
 
 bool deliver_interrupt(struct board *b, int number)
@@ -49,19 +53,7 @@ bool deliver_interrupt(struct board *b, int number)
 void end_run(struct board *b)
 {
 	AT(u32, processor(b), EXCEPTION) = HALT;
-	mips64_api.end_run(processor(b));
-}
-
-/* Return whether the agent, before the host sees its memory, has something to say. */
-static bool hears(struct board *b)
-{
-	state_t *s = state(b);
-
-	if (!b->debug_limit || FROM_KERNEL(s->status) || read_int(b, s->pc) != AGENT_SAYS)
-		return false;
-	hear(b, argument(b, 0), argument(b, 1));
-	s->pc += INSN_SIZE;
-	return true;
+	leave_run(processor(b));
 }
 
 /* from: where in translated code, or 0 */
@@ -74,26 +66,26 @@ void raise_exception(state_t *s, u32 exception, int error, uintptr_t from)
 		__builtin_unreachable();
 	}
 	if (from)
-		mips64_api.restore(processor(b), from, true);
+		restore(processor(b), from, true);
 	if (exception >= FIRST_END) {
 		AT(u32, processor(b), EXCEPTION) = exception;
-		mips64_api.end_run(processor(b));
+		leave_run(processor(b));
 	}
 	AT(u32, engine(b), ENGINE_INVALID) = 0; /* set for a missing page, it would end the run */
-	if (exception == RESERVED_INSTRUCTION && hears(b))
-		mips64_api.begin_block(processor(b));
+	if (exception == RESERVED_INSTRUCTION && !FROM_KERNEL(s->status) &&
+	    hears(b, s->pc, AGENT_SAYS)) {
+		s->pc += INSN_SIZE;
+		begin_block(processor(b));
+	}
 	left_block(b, s->pc + 1);
 	if (exception == SYSTEM_CALL)
 		b->syscalls++;
 	else
 		b->exceptions++;
-	if (faults_again(b)) {
-		b->vector = exception;
-		board_stop(b, STOP_FAULT, s->pc);
+	if (faults_again(b, exception))
 		end_run(b);
-	}
 	enter(b, exception, error);
-	mips64_api.begin_block(processor(b));
+	begin_block(processor(b));
 	__builtin_unreachable();
 }
 

@@ -11,7 +11,6 @@ struct ppc64_cpu {
 	u64 message;  /* the priority of what other processors send; 0xff: nothing */
 	u64 taken;    /* that interrupt was taken, and is not done */
 	u64 prodded;  /* it does not wait the next time */
-	u64 argument; /* for whom starts it */
 	u64 nr_touched;
 	u64 user_filled;         /* libunicorn has translations for programs */
 	u64 touched[NR_TOUCHED]; /* pages of the program that the kernel has touched */

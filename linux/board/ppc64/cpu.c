@@ -11,8 +11,6 @@
 #define MSR_BITS 0x800000000280ff37ull /* no hypervisor, no transactions */
 #define LPCR_RADIX 0x2500400ull /* the kernel may invalidate, and has trees of its own */
 
-struct ppc64_api ppc64_api;
-
 /* Return whether an interrupt of another processor waits. */
 bool is_sent(const struct cpu *c)
 {
@@ -45,7 +43,7 @@ void start_cpu(struct board *b)
 
 	set_msr(s, MSR_64 | MSR_ME | MSR_LE);
 	s->nip = this_cpu(b)->start;
-	s->gpr[3] = own(this_cpu(b))->argument;
+	s->gpr[3] = this_cpu(b)->argument;
 	s->spr[PIR] = b->current;
 }
 
@@ -62,11 +60,6 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 static u64 read_clock(state_t *s)
 {
 	return read_time(board_of(s));
-}
-
-static void set_clock(state_t *s, u64 value)
-{
-	(void)s, (void)value;
 }
 
 /* It interrupts when it is below 0, and until then. */
@@ -102,11 +95,10 @@ static bool move_clocks(state_t *s)
 	return true;
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
 	state_t *s = state(b);
 
-	ppc64_api = *(const struct ppc64_api *)api;
 	s->board = (uintptr_t)b;
 	s->msr_mask = MSR_BITS;
 	s->spr[PVR] = POWER9;
@@ -117,9 +109,9 @@ bool init_arch(struct board *b, const void *api)
 }
 
 REPLACE(helper_load_purr, read_clock);
-REPLACE(helper_store_purr, set_clock);
+REPLACE(helper_store_purr, ignored);
 REPLACE(helper_load_vtb_ppc64, read_clock);
-REPLACE(helper_store_vtb_ppc64, set_clock);
-REPLACE(helper_store_tbu40_ppc64, set_clock);
+REPLACE(helper_store_vtb_ppc64, ignored);
+REPLACE(helper_store_tbu40_ppc64, ignored);
 REPLACE(helper_load_hdecr_ppc64, read_decrementer);
 REPLACE(helper_store_hdecr_ppc64, set_decrementer);

@@ -41,16 +41,6 @@ enum { SET_RELOCATED = 3, SET_BYTE_ORDER };
 /* The date at the kernel's start: year, month, day; hour, minute, second and ns are 0. */
 static const u32 date[] = { 2026, 1, 1 };
 
-static u32 start(struct board *b, u32 number, u32 entry, u32 argument)
-{
-	struct cpu *c = &b->cpus[number];
-
-	if (number >= b->nr_cpus || !turn_on(b, c, entry))
-		return RTAS_ERROR;
-	own(c)->argument = argument;
-	return 0;
-}
-
 /* Make a call of the firmware; return its first result. in, out: further words in memory. */
 static u32 call_firmware(struct board *b, u32 number, u64 in, u64 out)
 {
@@ -63,26 +53,20 @@ static u32 call_firmware(struct board *b, u32 number, u64 in, u64 out)
 	case RTAS_POWER_OFF:
 	case RTAS_REBOOT:
 		for (u64 i = 0; i < b->nr_cpus; i++)
-			b->cpus[i].state = CPU_OFF;
-		board_stop(b, STOP_NEXT, HERE);
+			turn_off(b, &b->cpus[i]);
 		return 0;
-	case RTAS_START_CPU: return start(b, get32(in), get32(in + 4), get32(in + 8));
+	case RTAS_START_CPU:
+		return turn_on_with(b, get32(in), get32(in + 4), get32(in + 8)) ? 0 : RTAS_ERROR;
 	case RTAS_CPU_STATE:
 		if (get32(in) >= b->nr_cpus)
 			return RTAS_ERROR;
 		put32(out, b->cpus[get32(in)].state == CPU_OFF ? 0 : IS_RUNNING);
 		return 0;
-	case RTAS_STOP_SELF:
-		this_cpu(b)->state = CPU_OFF;
-		board_stop(b, STOP_NEXT, HERE);
-		return 0;
+	case RTAS_STOP_SELF:     turn_off(b, this_cpu(b)); return 0;
 	case RTAS_GET_INTERRUPT: put32(out + 4, NO_MESSAGE); return 0;
-	case RTAS_SET_TIME:
-	case RTAS_SET_INTERRUPT:
-	case RTAS_INTERRUPT_OFF:
-	case RTAS_INTERRUPT_ON:  return 0;
 	}
-	return RTAS_ERROR;
+	/* the others that the device tree names have nothing to do */
+	return number && number <= RTAS_INTERRUPT_ON ? 0 : RTAS_ERROR;
 }
 
 static u64 firmware(struct board *b, u64 at)

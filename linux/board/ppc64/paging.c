@@ -42,6 +42,11 @@
 #define PAGE_SIZE_BITS 0xe0
 #define PAGES_OF_64K 0xa0
 
+IMPORT(void, flush_modes, tlb_flush_by_mmuidx_ppc64, (void *processor, u16 modes));
+IMPORT(void, flush_page, tlb_flush_page_ppc64, (void *processor, u64 addr));
+IMPORT(void, flush_page_of, tlb_flush_page_by_mmuidx_ppc64, (void *processor, u64 addr, u16 modes));
+IMPORT(void, raise, raise_exception_err_ra_ppc64, /* does not return */
+       (state_t *s, u32 exception, u32 error, uintptr_t from));
 static fill_tlb *original_fill;
 
 /* Return the host's address of an entry, or 0. */
@@ -104,13 +109,13 @@ static void switch_program(state_t *s, u64 number)
 		return;
 	s->spr[PID] = number;
 	if (o->user_filled)
-		ppc64_api.flush(processor(b), 1);
+		flush_modes(processor(b), 1);
 	o->user_filled = false;
 	if (o->nr_touched > NR_TOUCHED)
-		ppc64_api.flush(processor(b), 1 << KERNEL_MODE);
+		flush_modes(processor(b), 1 << KERNEL_MODE);
 	else
 		for (u64 i = 0; i < o->nr_touched; i++)
-			ppc64_api.flush_page_of(processor(b), o->touched[i], 1 << KERNEL_MODE);
+			flush_page_of(processor(b), o->touched[i], 1 << KERNEL_MODE);
 	o->nr_touched = 0;
 }
 
@@ -120,12 +125,12 @@ static void invalidate_page(state_t *s, u64 operand)
 
 	if (operand & NOT_ONE_PAGE ||
 	    (operand & PAGE_SIZE_BITS && (operand & PAGE_SIZE_BITS) != PAGES_OF_64K)) {
-		ppc64_api.flush(cpu, 1 | 1 << KERNEL_MODE);
+		flush_modes(cpu, 1 | 1 << KERNEL_MODE);
 	} else if (operand & PAGE_SIZE_BITS) {
 		for (u64 i = 0; i < 16; i++)
-			ppc64_api.flush_page(cpu, (operand & -16 * PAGE) + i * PAGE);
+			flush_page(cpu, (operand & -16 * PAGE) + i * PAGE);
 	} else {
-		ppc64_api.flush_page(cpu, operand & -PAGE);
+		flush_page(cpu, operand & -PAGE);
 	}
 }
 
@@ -133,11 +138,6 @@ static void invalidate_page(state_t *s, u64 operand)
 static void flushed(state_t *s)
 {
 	s->need_flush = 0;
-}
-
-static void invalidate_segments(state_t *s, u32 hint)
-{
-	(void)s, (void)hint;
 }
 
 /* Return the rights to a page, or put the cause of a fault into cause. */
@@ -184,12 +184,12 @@ static __attribute__((noreturn)) void fault(state_t *s, u64 addr, int access, u3
 	bool no_segment = addr >> QUADRANT == 1 || addr >> QUADRANT == 2;
 
 	if (access == FETCH) {
-		ppc64_api.raise(s, no_segment ? CODE_SEGMENT : CODE_STORAGE, cause, from);
+		raise(s, no_segment ? CODE_SEGMENT : CODE_STORAGE, cause, from);
 	} else {
 		s->spr[DAR] = addr;
 		if (!no_segment)
 			s->spr[DSISR] = cause | (access == STORE ? IS_STORE : 0);
-		ppc64_api.raise(s, no_segment ? DATA_SEGMENT : DATA_STORAGE, 0, from);
+		raise(s, no_segment ? DATA_SEGMENT : DATA_STORAGE, 0, from);
 	}
 	__builtin_unreachable();
 }
@@ -218,16 +218,12 @@ static bool fill(void *cpu, u64 addr, int size, int access, int mode, bool probe
 		rights = use(entry, access, rights);
 		touch(b, addr, mode);
 	}
-	/* a page that is only data is no code, so that stores to it are soon fast */
-	if (access != FETCH)
-		rights &= ~CAN_EXECUTE;
-	uc.map_page(cpu, addr & -PAGE, at & -PAGE, rights, mode, PAGE);
-	return true;
+	return fill_page(cpu, addr, at, rights, access, mode);
 }
 
 REPLACE(helper_store_pidr_ppc64, switch_program);
 REPLACE(helper_tlbie_ppc64, invalidate_page);
 REPLACE(helper_check_tlb_flush_local_ppc64, flushed);
 REPLACE(helper_check_tlb_flush_global_ppc64, flushed);
-REPLACE(helper_slbia, invalidate_segments);
+REPLACE(helper_slbia, ignored);
 REPLACE_TOO(ppc_cpu_tlb_fill_ppc64, fill, original_fill);

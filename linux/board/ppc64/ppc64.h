@@ -2,7 +2,6 @@
 #pragma once
 #include "../../../emulator/layout_ppc64.h"
 #include "../big_endian.h"
-#include "../replacement.h"
 #include "arch.h"
 
 #define ARCH_CPU struct ppc64_cpu
@@ -60,16 +59,6 @@ enum {
 #define NO_MESSAGE 0xff
 #define KERNEL_MODE 1 /* libunicorn's modes of translation; 0: a program's */
 #define REAL_MODE 2   /* a bit of them */
-
-/* Functions of libunicorn that its interface lacks but its library exports. */
-struct ppc64_api {
-	void (*flush)(void *processor, u16 modes);
-	void (*flush_page)(void *processor, u64 addr);
-	void (*flush_page_of)(void *processor, u64 addr, u16 modes);
-	void (*raise)(void *state, u32 exception, u32 error, uintptr_t from); /* does not return */
-};
-
-extern struct ppc64_api ppc64_api;
 
 /* cpu.c */
 bool is_sent(const struct cpu *c);

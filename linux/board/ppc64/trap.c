@@ -152,8 +152,7 @@ static bool knows(struct board *b, u64 at)
 		call_by_scv(b, at);
 	} else if (insn == RFSCV && in_kernel) {
 		return_from_scv(s);
-	} else if (insn == AGENT_SAYS && !in_kernel && b->debug_limit) {
-		hear(b, s->gpr[ARGUMENT], s->gpr[ARGUMENT + 1]);
+	} else if (!in_kernel && hears(b, at, AGENT_SAYS)) {
 		s->nip = at + INSN_SIZE;
 	} else {
 		return false;
@@ -223,11 +222,8 @@ void on_exception(uc_engine u, u32 exception, void *data)
 		return;
 	b->exceptions++;
 	state(b)->nip = at;
-	if (!handler || faults_again(b)) {
-		b->vector = exception;
-		board_stop(b, STOP_FAULT, at);
+	if (faults_again(b, exception) || (!handler && !give_up(b, exception)))
 		return;
-	}
 	switch (exception) {
 	case PROGRAM:      cause = program_cause(error); break;
 	case ILLEGAL:      cause = SRR1_INVALID; break;

@@ -8,5 +8,4 @@ struct riscv64_cpu {
 	u64 raised;
 	u64 enabled;
 	u64 fp_status; /* while another one runs */
-	u64 context;   /* for whom starts it */
 };

@@ -2,8 +2,6 @@
 /* How processors of riscv64 start, take turns, and which interrupts wait for them. */
 #include "riscv64.h"
 
-struct riscv64_api riscv64_api;
-
 bool pending(const struct cpu *c)
 {
 	return own(c)->raised & own(c)->enabled;
@@ -37,7 +35,7 @@ void start_cpu(struct board *b)
 	*fp_status(b) = 0;
 	state(b)->pc = c->start;
 	state(b)->x[A0] = b->current;
-	state(b)->x[A1] = own(c)->context;
+	state(b)->x[A1] = c->argument;
 }
 
 void switch_context(struct board *b, struct cpu *from, struct cpu *to)
@@ -53,9 +51,8 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
-	riscv64_api = *(const struct riscv64_api *)api;
 	state(b)->priv = PRIVILEGE_KERNEL;
 	state(b)->reserved = NEVER;
 	state(b)->board = (u64)b;

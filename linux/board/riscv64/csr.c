@@ -16,6 +16,8 @@
 #define CSR_COUNTER_31 0xc1f
 #define KERNELS_IRQS 0x222ull
 
+IMPORT(void, get_csr_ops, riscv_get_csr_ops_riscv64, (int csr, struct csr_ops *ops));
+IMPORT(void, set_csr_ops, riscv_set_csr_ops_riscv64, (int csr, const struct csr_ops *ops));
 static int (*write_status)(void *state, int csr, u64 value); /* libunicorn's own */
 
 static int read_clock(void *state, int csr, u64 *value)
@@ -76,26 +78,26 @@ bool patch_registers(struct board *b)
 
 	(void)b;
 	for (int csr = CSR_CYCLE; csr <= CSR_COUNTER_31; csr++) {
-		riscv64_api.get_csr_ops(csr, &ops);
+		get_csr_ops(csr, &ops);
 		if (csr <= CSR_INSTRET)
 			ops.read = read_clock;
 		if (csr != CSR_TIME)
 			ops.predicate = refuse_counter;
-		riscv64_api.set_csr_ops(csr, &ops);
+		set_csr_ops(csr, &ops);
 	}
-	riscv64_api.get_csr_ops(CSR_SIE, &ops);
+	get_csr_ops(CSR_SIE, &ops);
 	ops.op = access_enabled;
-	riscv64_api.set_csr_ops(CSR_SIE, &ops);
-	riscv64_api.get_csr_ops(CSR_SIP, &ops);
+	set_csr_ops(CSR_SIE, &ops);
+	get_csr_ops(CSR_SIP, &ops);
 	ops.op = access_raised;
-	riscv64_api.set_csr_ops(CSR_SIP, &ops);
-	riscv64_api.get_csr_ops(CSR_SSTATUS, &ops);
+	set_csr_ops(CSR_SIP, &ops);
+	get_csr_ops(CSR_SSTATUS, &ops);
 	if (!ops.write)
 		return false;
 	if (ops.write != write_sstatus) {
 		write_status = ops.write;
 		ops.write = write_sstatus;
-		riscv64_api.set_csr_ops(CSR_SSTATUS, &ops);
+		set_csr_ops(CSR_SSTATUS, &ops);
 	}
 	return true;
 }

@@ -29,14 +29,6 @@ struct csr_ops {
 	int (*op)(void *state, int csr, u64 *old, u64 value, u64 mask);
 };
 
-/* Functions of libunicorn that its interface lacks but its library exports. */
-struct riscv64_api {
-	void (*get_csr_ops)(int csr, struct csr_ops *ops);
-	void (*set_csr_ops)(int csr, const struct csr_ops *ops);
-};
-
-extern struct riscv64_api riscv64_api;
-
 static inline u64 *fp_status(const struct board *b)
 {
 	return &FIELD(u64, b->state + RISCV64_FP);

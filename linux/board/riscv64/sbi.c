@@ -53,21 +53,16 @@ static void send(struct board *b, u64 mask, u64 first)
 
 static u64 start(struct board *b, u64 number, u64 entry, u64 context)
 {
-	struct cpu *c = &b->cpus[number];
-
 	if (number >= b->nr_cpus)
 		return INVALID;
-	if (!turn_on(b, c, entry))
-		return ALREADY_AVAILABLE;
-	own(c)->context = context;
-	return 0;
+	return turn_on_with(b, number, entry, context) ? 0 : ALREADY_AVAILABLE;
 }
 
 static u64 processors(struct board *b, const u64 *x, u64 *value)
 {
 	switch (x[A6]) {
 	case HSM_START: return start(b, x[A0], x[A1], x[A2]);
-	case HSM_STOP:  turn_off(b); return 0;
+	case HSM_STOP:  turn_off(b, this_cpu(b)); return 0;
 	case HSM_STATUS:
 		if (x[A0] >= b->nr_cpus)
 			return INVALID;

@@ -56,11 +56,6 @@ bool deliver_interrupt(struct board *b, int number)
 	return true;
 }
 
-static u32 instruction(struct board *b, u64 addr)
-{
-	return read_word(b, addr);
-}
-
 /* libunicorn has moved the program counter on by the longer size of an instruction. */
 static void on_exception(uc_engine u, u32 cause, void *data)
 {
@@ -74,25 +69,15 @@ static void on_exception(uc_engine u, u32 cause, void *data)
 	}
 	if (cause == CAUSE_CALL) {
 		b->syscalls++;
-	} else if (cause == CAUSE_ILLEGAL) {
-		u32 insn = instruction(b, at);
-
-		if (insn == AGENT_SAYS && in_user(b) && b->debug_limit) {
-			hear(b, state(b)->x[A0], state(b)->x[A1]);
-			return;
-		}
-		b->exceptions++;
+	} else if (cause == CAUSE_ILLEGAL && in_user(b) && hears(b, at, AGENT_SAYS)) {
+		return;
 	} else {
 		b->exceptions++;
-		value = state(b)->fault;
+		value = cause == CAUSE_ILLEGAL ? 0 : state(b)->fault;
 	}
 	left_block(b, at + 1);
-	if (faults_again(b)) {
-		b->vector = cause;
-		board_stop(b, STOP_FAULT, at);
-		return;
-	}
-	enter(b, cause, at, value);
+	if (!faults_again(b, cause))
+		enter(b, cause, at, value);
 }
 
 /* ebreak comes here. libunicorn leaves an error behind that it would return at its next stop. */

@@ -66,13 +66,6 @@ static u64 read_clock(state_t *s)
 	return clock_of(b);
 }
 
-/* The clock stays as it is, which is no error. */
-static u32 set_clock(state_t *s, u64 value)
-{
-	(void)s, (void)value;
-	return 0;
-}
-
 static void set_comparator(state_t *s, u64 value)
 {
 	struct board *b = board_of(s);
@@ -104,7 +97,7 @@ static u64 read_processor_timer(state_t *s)
 }
 
 REPLACE(helper_stck, read_clock);
-REPLACE(helper_sck, set_clock);
+REPLACE(helper_sck, ignored); /* the clock stays as it is, which is no error */
 REPLACE(helper_sckc, set_comparator);
 REPLACE(helper_stckc, read_comparator);
 REPLACE(helper_spt, set_processor_timer);

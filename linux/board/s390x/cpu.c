@@ -28,8 +28,6 @@ enum {
 #define STOPPED 0x40
 #define INVALID_ORDER 2
 
-struct s390x_api s390x_api;
-
 bool pending(const struct cpu *c)
 {
 	const struct s390x_cpu *o = own(c);
@@ -73,6 +71,7 @@ static u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3)
 	struct board *b = board_of(s);
 	u64 parameter = s->r[r1 | 1], number = s->r[r3] & 0xffff;
 	struct cpu *c = &b->cpus[number];
+	u32 status;
 
 	order &= 0xff;
 	if (order == SET_ARCHITECTURE)
@@ -81,11 +80,8 @@ static u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3)
 		return UNAVAILABLE;
 	switch (order) {
 	case SENSE:
-		if (c->state != CPU_OFF && !own(c)->call)
-			return 0;
-		return store_status(s, r1,
-				    (c->state == CPU_OFF ? STOPPED : 0) |
-					    (own(c)->call ? CALL_PENDING : 0));
+		status = (c->state == CPU_OFF ? STOPPED : 0) | (own(c)->call ? CALL_PENDING : 0);
+		return status ? store_status(s, r1, status) : 0;
 	case SENSE_RUNNING: return c == this_cpu(b) ? 0 : store_status(s, r1, NOT_RUNNING);
 	case EXTERNAL_CALL:
 		if (own(c)->call)
@@ -97,11 +93,7 @@ static u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3)
 		own(c)->emergency |= 1ull << b->current;
 		notify(b, c);
 		return 0;
-	case STOP:
-		c->state = CPU_OFF;
-		if (c == this_cpu(b)) /* behind this block, whose address is not known here */
-			board_stop(b, STOP_NEXT, HERE);
-		return 0;
+	case STOP:          turn_off(b, c); return 0;
 	case INITIAL_RESET:
 	case RESET:         return c->state == CPU_OFF ? 0 : store_status(s, r1, INCORRECT_STATE);
 	case SET_PREFIX:
@@ -132,12 +124,6 @@ static void no_report(state_t *s)
 	s->cc_op = 1;
 }
 
-static u32 no_interruption(state_t *s)
-{
-	(void)s;
-	return 0;
-}
-
 /*
  * Have no storage keys: for them libunicorn lets no page be written before its second fault. Their
  * number stands behind the state, before a pointer into the processor.
@@ -157,11 +143,10 @@ static bool drop_keys(struct board *b)
 	return false;
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
 	state_t *s = state(b);
 
-	s390x_api = *(const struct s390x_api *)api;
 	s->board = (uintptr_t)b;
 	s->id = ID;
 	s->cr[0] = CR0_RESET;
@@ -182,4 +167,4 @@ REPLACE(helper_stsch, no_channel);
 REPLACE(helper_tsch, no_channel);
 REPLACE(helper_chsc, no_channel);
 REPLACE(helper_stcrw, no_report);
-REPLACE(helper_tpi, no_interruption);
+REPLACE(helper_tpi, ignored);

@@ -37,6 +37,14 @@
 #define TLB_INVALID 0x800
 #define TLB_CHECKED 0x400ull /* stores may be to code */
 
+IMPORT(u64, load_word, cpu_ldq_data_ra_s390x, (state_t * s, u64 addr, uintptr_t from));
+IMPORT(void, set_exception, trigger_pgm_exception, (state_t * s, u32 code));
+IMPORT(void, leave_from, cpu_loop_exit_restore_s390x, (void *processor, uintptr_t from));
+IMPORT(void, flush_spaces, tlb_flush_by_mmuidx_s390x, (void *processor, u16 spaces));
+IMPORT(int, translate, mmu_translate,
+       (state_t * s, u64 addr, int access, u64 space, u64 *at, int *rights, u64 *why));
+IMPORT(int, translate_real, mmu_translate_real,
+       (state_t * s, u64 addr, int access, u64 *at, int *rights, u64 *why));
 static fill_tlb *original_fill;
 static void (*original_idte)(state_t *s, u64 r1, u64 r2, u32 m4);
 
@@ -108,7 +116,7 @@ u64 board_walk_in(const struct board *b, u64 addr, int space)
 
 static void forget(struct board *b, u16 spaces)
 {
-	s390x_api.flush(processor(b), spaces);
+	flush_spaces(processor(b), spaces);
 }
 
 /* A program may go on: its addresses are those of CR1. */
@@ -130,9 +138,9 @@ static void load_control(state_t *s, u32 first, u64 at, u32 last)
 	u16 spaces = 0;
 
 	if (at & 7)
-		s390x_api.raise(s, PGM_SPECIFICATION, CALLER);
+		raise(s, PGM_SPECIFICATION, CALLER);
 	for (u32 i = 0; i < count; i++) /* it may fault, and then nothing has changed */
-		values[i] = s390x_api.load(s, at + 8 * i, CALLER);
+		values[i] = load_word(s, at + 8 * i, CALLER);
 	for (u32 i = 0; i < count; i++) {
 		u32 number = (first + i) & 15;
 
@@ -179,8 +187,8 @@ static void refuse_empty_block(struct board *b, u64 addr, int space)
 	    opcode == EXECUTE_RELATIVE)
 		return;
 	state(b)->pgm_length = length_of(opcode);
-	s390x_api.set_exception(state(b), PGM_OPERATION);
-	s390x_api.leave(processor(b));
+	set_exception(state(b), PGM_OPERATION);
+	leave(processor(b));
 }
 
 static int find(struct board *b, u64 addr, int size, int access, int space, u64 *at, int *rights,
@@ -200,11 +208,10 @@ static int find(struct board *b, u64 addr, int size, int access, int space, u64 
 	if (unprotected)
 		s->cr[0] &= ~CR0_LOW_PROTECTION;
 	if (space == REAL)
-		code = s390x_api.translate_real(s, addr, access, at, rights, why);
+		code = translate_real(s, addr, access, at, rights, why);
 	else
-		code = s390x_api.translate(s, addr, access,
-					   (u64)(space == PRIMARY ? 0 : space + 1) << 46, at,
-					   rights, why);
+		code = translate(s, addr, access, (u64)(space == PRIMARY ? 0 : space + 1) << 46, at,
+				 rights, why);
 	if (unprotected)
 		s->cr[0] |= CR0_LOW_PROTECTION;
 	return !code && *at >= b->ram_size ? PGM_ADDRESSING : code;
@@ -245,22 +252,17 @@ static bool fill(void *cpu, u64 addr, int size, int access, int space, bool prob
 	if (access == FETCH && !from && !probe)
 		refuse_empty_block(b, addr, space);
 	code = find(b, addr, size, access, space, &at, &rights, &why);
-	if (!code) {
-		/* a page that is only data is no code, so that stores to it are soon fast */
-		if (access != FETCH)
-			rights &= ~CAN_EXECUTE;
-		uc.map_page(cpu, addr & -PAGE, at & -PAGE, rights, space, PAGE);
-		return true;
-	}
+	if (!code)
+		return fill_page(cpu, addr, at, rights, access, space);
 	if (probe)
 		return false;
 	if (access == FETCH && !from && end_step(b))
-		s390x_api.leave(cpu);
+		leave(cpu);
 	if (code != PGM_ADDRESSING)
 		put64(lowcore(b) + EXCEPTION_ADDRESS, why);
 	s->pgm_length = 2;
-	s390x_api.set_exception(s, code);
-	s390x_api.leave_from(cpu, from);
+	set_exception(s, code);
+	leave_from(cpu, from);
 	return false;
 }
 

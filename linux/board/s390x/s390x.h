@@ -2,7 +2,6 @@
 #pragma once
 #include "../../../emulator/layout_s390x.h"
 #include "../big_endian.h"
-#include "../replacement.h"
 #include "arch.h"
 
 #define ARCH_CPU struct s390x_cpu
@@ -47,31 +46,16 @@ enum { PRIMARY, SECONDARY, HOME, REAL };
 /* A PSW with PER: its instruction is about to run, or has run. */
 enum { STEP_NONE, STEP_ARMED, STEP_DONE };
 
-/* numbers of diag for the agent */
-#define AGENT_SAYS 0xe90   /* address and size of what it says */
-#define AGENT_SHARES 0xe91 /* its addresses of the region are those of its space alone */
+/* diag of the agent */
+#define AGENT_SAYS 0x83230e90u   /* address and size of what it says */
+#define AGENT_SHARES 0x83230e91u /* its addresses of the region are those of its space alone */
 
 #define LOWCORE_SIZE 0x2000ull
 #define RESTART_NEW 0x1a0
 
-/* Functions of libunicorn that its interface lacks but its library exports. */
-struct s390x_api {
-	u64 (*psw_mask)(void *state);
-	void (*facilities)(uc_engine, int type, u8 *bits);
-	u64 (*load)(void *state, u64 addr, uintptr_t from);
-	void (*store)(void *state, u64 addr, u64 value, uintptr_t from);
-	void (*raise)(void *state, u32 code, uintptr_t from); /* does not return */
-	void (*set_exception)(void *state, u32 code);
-	void (*leave)(void *processor);                      /* too */
-	void (*leave_from)(void *processor, uintptr_t from); /* too */
-	void (*exit)(void *state);                           /* too */
-	void (*flush)(void *processor, u16 spaces);
-	int (*translate)(void *state, u64 addr, int access, u64 space, u64 *at, int *rights,
-			 u64 *why);
-	int (*translate_real)(void *state, u64 addr, int access, u64 *at, int *rights, u64 *why);
-};
-
-extern struct s390x_api s390x_api;
+/* Functions of libunicorn that do not return. */
+IMPORT(void, raise, tcg_s390_program_interrupt_s390x, (state_t * s, u32 code, uintptr_t from));
+IMPORT(void, leave, cpu_loop_exit_s390x, (void *processor));
 
 /* Return the host's address of the running processor's lowcore. */
 static inline u64 lowcore(const struct board *b)

@@ -38,13 +38,16 @@
 #define NO_PARAMETERS 0x102
 #define NOT_SUPPORTED (-95ull)
 
+IMPORT(void, list_facilities, s390_get_feat_block, (uc_engine u, int type, u8 *bits));
+IMPORT(void, store_word, cpu_stq_data_ra_s390x, (state_t * s, u64 addr, u64 value, uintptr_t from));
+
 /* Find the facilities of libunicorn's model; return how many doublewords have any. */
 static u32 facilities(struct board *b, u64 *found)
 {
 	u32 count = 32;
 
 	__builtin_memset(found, 0, 32 * sizeof(*found));
-	s390x_api.facilities(engine(b), 0, (u8 *)found);
+	list_facilities(engine(b), 0, (u8 *)found);
 	while (count > 1 && !found[count - 1])
 		count--;
 	return count;
@@ -64,7 +67,7 @@ static u32 store_facilities_extended(state_t *s, u64 addr)
 	u32 count = facilities(board_of(s), found);
 
 	for (u32 i = 0; i < room && i < count; i++)
-		s390x_api.store(s, addr + 8 * i, __builtin_bswap64(found[i]), CALLER);
+		store_word(s, addr + 8 * i, __builtin_bswap64(found[i]), CALLER);
 	s->r[0] = (s->r[0] & ~0xffull) | (count - 1);
 	return room >= count ? 0 : 3;
 }
@@ -118,7 +121,7 @@ static u32 store_system(state_t *s, u64 at, u64 r0, u64 r1)
 	if (level > 3 || !describe(board_of(s), block, level, r0 & 0xff, r1 & 0xffff))
 		return 3;
 	for (int i = 0; i < BLOCK; i += 8)
-		s390x_api.store(s, at + i, get64((uintptr_t)block + i), CALLER);
+		store_word(s, at + i, get64((uintptr_t)block + i), CALLER);
 	return 0;
 }
 
@@ -213,11 +216,10 @@ static void diagnose(state_t *s, u32 r1, u32 r3, u32 number)
 			s->r[r1 + 1] = NO_PARAMETERS;
 			return;
 		}
-		this_cpu(board_of(s))->state = CPU_OFF; /* reboot and power-off */
-		board_stop(board_of(s), STOP_NEXT, HERE);
+		turn_off(board_of(s), this_cpu(board_of(s))); /* reboot and power-off */
 		return;
 	}
-	s390x_api.raise(s, PGM_SPECIFICATION, CALLER);
+	raise(s, PGM_SPECIFICATION, CALLER);
 }
 
 REPLACE(helper_stfl, store_facilities);

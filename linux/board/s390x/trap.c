@@ -16,7 +16,6 @@
 #define ONE_INSTRUCTION 1
 #define CR9_FETCH 0x40000000ull
 #define PER_FETCH 0x4000
-#define DIAG_2_3 0x8323u /* the agent's */
 
 /* places in the lowcore */
 #define EXTERNAL_PARAMETER 0x80
@@ -49,6 +48,9 @@
 #define SPACES
 #define PAUSE_SIZE 2
 #include "../link_register.h"
+
+IMPORT(u64, psw_mask, get_psw_mask, (state_t * s));
+IMPORT(void, end_run, helper_uc_s390x_exit_s390x, (state_t * s)); /* does not return */
 
 bool in_program(const struct board *b)
 {
@@ -87,10 +89,10 @@ static void load_psw(state_t *s, u64 mask, u64 addr)
 
 	set_psw(b, mask, addr);
 	if (mask & PSW_WAIT)
-		s390x_api.exit(s);
+		end_run(s);
 	if (own(this_cpu(b))->step)
 		run_one_instruction(b);
-	s390x_api.leave(processor(b));
+	leave(processor(b));
 }
 
 /* Store the PSW, with another address, and load the new one. */
@@ -98,7 +100,7 @@ static void interrupt(struct board *b, u64 old, u64 addr)
 {
 	u64 at = lowcore(b) + old;
 
-	put64(at, s390x_api.psw_mask(state(b)) | (own(this_cpu(b))->step ? PSW_PER : 0));
+	put64(at, psw_mask(state(b)) | (own(this_cpu(b))->step ? PSW_PER : 0));
 	put64(at + 8, addr);
 	set_psw(b, get64(at + TO_NEW), get64(at + TO_NEW + 8));
 }
@@ -139,7 +141,7 @@ static void deliver_step(struct board *b)
 	if (is_watched(b, o->step_from))
 		interrupt_step(b, o->step_from, 2);
 	else
-		set_psw(b, s390x_api.psw_mask(state(b)) | PSW_PER, state(b)->addr);
+		set_psw(b, psw_mask(state(b)) | PSW_PER, state(b)->addr);
 }
 
 /*
@@ -237,27 +239,18 @@ void after_run(struct board *b)
 }
 
 /* ---- what libunicorn reports */
-static u32 instruction(const struct board *b, u64 addr)
-{
-	u64 at = walk(b, addr, PRIMARY), behind = walk(b, addr + 2, PRIMARY);
-
-	if (at > b->ram_size - 2 || behind > b->ram_size - 2)
-		return 0;
-	return get16(b->ram + at) << 16 | get16(b->ram + behind);
-}
-
-/* The agent has something to say, before the host sees its memory. */
-static bool hears(struct board *b)
+/* Return whether it was an instruction of the agent, which is done then. */
+static bool is_agent(struct board *b)
 {
 	state_t *s = state(b);
-	u32 insn = b->debug_limit && in_program(b) ? instruction(b, s->addr) : 0;
 
-	if (insn == (DIAG_2_3 << 16 | AGENT_SAYS))
-		hear(b, s->r[2], s->r[3]);
-	else if (insn == (DIAG_2_3 << 16 | AGENT_SHARES))
-		devices(b)->space = s->cr[1];
-	else
+	if (!in_program(b))
 		return false;
+	if (!hears(b, s->addr, AGENT_SAYS)) {
+		if (!b->debug_limit || read_int(b, s->addr) != AGENT_SHARES)
+			return false;
+		devices(b)->space = s->cr[1];
+	}
 	s->addr += 4;
 	return true;
 }
@@ -285,11 +278,9 @@ void on_exception(uc_engine u, u32 cause, void *data)
 
 	if (cause == EXCEPTION_CALL) {
 		call(b);
-	} else if (cause != EXCEPTION_PROGRAM || faults_again(b)) {
-		b->vector = cause == EXCEPTION_PROGRAM ? code : cause;
-		board_stop(b, STOP_FAULT, s->addr);
+	} else if (cause != EXCEPTION_PROGRAM ? !give_up(b, cause) : faults_again(b, code)) {
 		return;
-	} else if (code != PGM_PRIVILEGED || !hears(b)) {
+	} else if (code != PGM_PRIVILEGED || !is_agent(b)) {
 		left_block(b, s->addr + 1);
 		interrupt_program(b, code, length, s->addr + (completed ? length : 0));
 	}

@@ -106,11 +106,11 @@ static bool on_read_msr(void *data)
 	return true;
 }
 
-bool init_arch(struct board *b, const void *api)
+bool init_arch(struct board *b)
 {
 	size_t hook;
 
-	watch_debug_regs(b, api);
+	watch_debug_regs(b);
 	b->counter.read_msr = on_read_msr;
 	return hook_traps(b) && hook_ports(b) && map_apic(b) &&
 	       !uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID);

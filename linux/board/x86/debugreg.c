@@ -19,7 +19,7 @@
 #define HOW_READS 2
 #define HOOKS_STAY 100000000ull /* ns */
 
-static int (*hook_del)(uc_engine, size_t hook);
+IMPORT(int, hook_del, uc_hook_del, (uc_engine u, size_t hook));
 
 /* Return how dr7 has a watchpoint of data, 0 if it does not. */
 static u64 how(u64 dr7, int number)
@@ -149,8 +149,7 @@ bool next_debug(struct board *b)
 	return touched;
 }
 
-void watch_debug_regs(struct board *b, const void *functions)
+void watch_debug_regs(struct board *b)
 {
-	__builtin_memcpy(&hook_del, functions, sizeof(hook_del));
 	b->counter.set_dr = on_set_dr;
 }

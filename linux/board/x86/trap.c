@@ -217,13 +217,6 @@ static void forget_exception(struct board *b)
 	state(b)->old_exception = -1;
 }
 
-static bool give_up(struct board *b, int vector)
-{
-	b->vector = vector;
-	board_stop(b, STOP_FAULT, state(b)->ip);
-	return false;
-}
-
 /* Return a gate, without the high half of a long address. */
 static u64 read_gate(struct board *b, u32 vector)
 {
@@ -415,8 +408,8 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
-	} else if (faults_again(b)) {
-		give_up(b, vector);
+	} else if (faults_again(b, vector)) {
+		return;
 	} else if (refused(b, vector)) {
 		state(b)->ip -= b->counter.length;
 		deliver(b, GP, true, 8 * vector + ERROR_OF_IDT);

@@ -70,7 +70,7 @@ bool next_debug(struct board *b);
 void forget_touched(struct board *b);
 void drop_unused_hooks(struct board *b);
 void hooks_dropped(struct board *b);
-void watch_debug_regs(struct board *b, const void *api);
+void watch_debug_regs(struct board *b);
 
 /* apic.c */
 bool map_apic(struct board *b);
