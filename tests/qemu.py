@@ -16,7 +16,6 @@ from bench.command import NotHereError
 from kpfs.base.data_model import BIG_64
 from kpfs.linux.arch.arches import MIPS64, PACKAGED, split_name
 from kpfs.linux.make import layout, mips64
-from kpfs.linux.make.fdt import FdtNode, Value, u64
 from kpfs.linux.package import image_file
 from tests import harness
 
@@ -26,8 +25,7 @@ MEGABYTES = 512
 _MALTA_RAM, _MALTA_MORE_RAM = 256 << 20, 0x9000_0000  # bytes from 0; where the rest is
 _MALTA_TREE = 1 << 20  # from the end of RAM, where the initrd does not reach
 _MALTA_HZ, _MALTA_UART = 320_000_000, 0x1F00_0900
-_MALTA_BOARD, _RESET_AT, _RESET = 0x1F00_0000, 0x500, 0x42
-_BOARD = mips64.CONTROLLER + 1  # a phandle
+_MALTA_BOARD = 0x1F00_0000
 
 
 class QemuMachine(NamedTuple):
@@ -105,42 +103,27 @@ class QemuKernel:
         ]
 
 
-_MALTA_ROOT: dict[str, Value] = {
-    "compatible": "kpfs,malta",
-    "model": "malta",
-    "interrupt-parent": mips64.CONTROLLER,
-}
+_MALTA_ROOT = 'compatible = "kpfs,malta"; model = "malta"; interrupt-parent = <2>;'
+_MALTA_NODES = """
+memory@%(more)x { device_type = "memory"; reg = <0 %(more)d 0 %(size)d>; };
+board@%(board)x {
+    compatible = "mti,malta-fpga", "syscon", "simple-mfd"; reg = <0 %(board)d 0 0x1000>;
+    native-endian; phandle = <3>;
+    reboot {
+        compatible = "syscon-reboot"; regmap = <3>; offset = <0x500>; mask = <0x42>;
+    };
+};
+serial@%(uart)x {
+    compatible = "ns16550a"; reg = <0 %(uart)d 0 64>; clock-frequency = <1843200>;
+    reg-shift = <3>;
+};
+"""
 
 
-def _malta_nodes() -> list[FdtNode]:
-    uart: dict[str, Value] = {
-        "compatible": "ns16550a",
-        "reg": u64(_MALTA_UART, 64),
-        "clock-frequency": 1_843_200,
-        "reg-shift": 3,
-    }
-    board: dict[str, Value] = {
-        "compatible": ("mti,malta-fpga", "syscon", "simple-mfd"),
-        "reg": u64(_MALTA_BOARD, 0x1000),
-        "native-endian": b"",
-        "phandle": _BOARD,
-    }
-    reboot: dict[str, Value] = {
-        "compatible": "syscon-reboot",
-        "regmap": _BOARD,
-        "offset": _RESET_AT,
-        "mask": _RESET,
-    }
-    more: dict[str, Value] = {
-        "device_type": "memory",
-        "reg": u64(_MALTA_MORE_RAM, (MEGABYTES << 20) - _MALTA_RAM),
-    }
-    return [
-        FdtNode(f"memory@{_MALTA_MORE_RAM:x}", more),
-        FdtNode(f"board@{_MALTA_BOARD:x}", board, [FdtNode("reboot", reboot)]),
-        *mips64.processors(1, _MALTA_HZ),
-        FdtNode(f"serial@{_MALTA_UART:x}", uart),
-    ]
+def _malta_nodes() -> str:
+    words = {"more": _MALTA_MORE_RAM, "size": (MEGABYTES << 20) - _MALTA_RAM}
+    words |= {"board": _MALTA_BOARD, "uart": _MALTA_UART}
+    return _MALTA_NODES % words + mips64.processors(1, _MALTA_HZ)
 
 
 def _firmware(entry: int, tree: int) -> bytes:

@@ -11,7 +11,6 @@ import mmap
 from kpfs.linux.arch import armhf
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import arm64, layout
-from kpfs.linux.make.fdt import Value
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE, VERBOSE = arm64.CMDLINE, arm64.VERBOSE
@@ -23,10 +22,7 @@ def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    root: dict[str, Value] = {
-        "compatible": "kpfs,armhf",
-        "interrupt-parent": arm64.GIC,
-    }
+    root = arm64.root("kpfs,armhf")
     tree = arm64.nodes(cpus, "arm,cortex-a15", "arm,armv7-timer")
     whole = kernel._replace(size=kernel.size + _ROOM)
     return layout.place(ram, whole, initrd, cmdline, root, tree, start=0)

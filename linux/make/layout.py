@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make.fdt import FdtNode, Value, device_tree, u64
+from kpfs.linux.make.fdt import device_tree, u64
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE = (
@@ -25,19 +24,19 @@ def place(
     kernel: KernelImage,
     initrd: bytes,
     cmdline: str,
-    root: dict[str, Value],
-    nodes: Sequence[FdtNode],
+    root: str,
+    nodes: str,
     *,
-    chosen: dict[str, Value] | None = None,
+    chosen: str = "",
     start: int = _KERNEL,
     tree: int = DEVICE_TREE,
     reserved: tuple[int, int] | None = None,
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry.
 
-    root, nodes: what the architecture's device tree has besides memory and arguments;
-    chosen: besides these. start, tree: where kernel and tree are to be. reserved:
-    address and size of memory that the kernel leaves alone.
+    root, nodes: the source of what the architecture's device tree has besides memory
+    and arguments; chosen: besides these. start, tree: where kernel and tree are to be.
+    reserved: address and size of memory that the kernel leaves alone.
     """
     image, start = kernel.image, start + kernel.text_offset
     at = len(ram) - len(initrd) & -mmap.PAGESIZE
@@ -45,16 +44,18 @@ def place(
         raise UnfitError("the kernel needs more memory")
     ram[start : start + len(image)] = image
     ram[at : at + len(initrd)] = initrd
-    arguments: dict[str, Value] = {
-        "bootargs": cmdline,
-        "linux,initrd-start": u64(at),
-        "linux,initrd-end": u64(at + len(initrd)),
-        **(chosen or {}),
-    }
-    memory: dict[str, Value] = {"device_type": "memory", "reg": u64(0, len(ram))}
-    cells: dict[str, Value] = {"#address-cells": 2, "#size-cells": 2}
-    below = [FdtNode("chosen", arguments), FdtNode("memory@0", memory), *nodes]
-    blob = device_tree(FdtNode("", root | cells, below), reserved)
+    source = f"""/ {{
+        {root} #address-cells = <2>; #size-cells = <2>;
+        chosen {{
+            bootargs = [{cmdline.encode().hex()} 00];
+            linux,initrd-start = <{u64(at)}>;
+            linux,initrd-end = <{u64(at + len(initrd))}>;
+            {chosen}
+        }};
+        memory@0 {{ device_type = "memory"; reg = <{u64(0, len(ram))}>; }};
+        {nodes}
+    }};"""
+    blob = device_tree(source, reserved)
     ram[tree : tree + len(blob)] = blob
     return start
 
@@ -64,18 +65,14 @@ def tree_at_end(ram: mmap.mmap) -> int:
     return len(ram) - 3 * MARGIN
 
 
-def processors(
-    cpus: int, each: FdtNode, properties: dict[str, Value] | None = None
-) -> FdtNode:
-    """Return the node of the processors.
+def processors(cpus: int, each: str, below: str = "", common: str = "") -> str:
+    """Return the source of the node of the processors.
 
-    each: the properties of every one, and the nodes below it. properties: of the node
-    of all.
+    each, below: the properties of every one, and the nodes below it. common: the
+    properties of the node of all.
     """
-    cells: dict[str, Value] = {"#address-cells": 1, "#size-cells": 0}
-    common: dict[str, Value] = {"device_type": "cpu", **each.properties}
-    below = [
-        FdtNode(f"cpu@{number}", {**common, "reg": number}, each.below)
+    nodes = "".join(
+        f'cpu@{number} {{ device_type = "cpu"; {each} reg = <{number}>; {below} }};'
         for number in range(cpus)
-    ]
-    return FdtNode("cpus", {**cells, **(properties or {})}, below)
+    )
+    return f"cpus {{ #address-cells = <1>; #size-cells = <0>; {common} {nodes} }};"

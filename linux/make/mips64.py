@@ -13,67 +13,47 @@ from kpfs.base.ktypes import MASK64
 from kpfs.linux.arch import mips64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import FdtNode, Value, u64
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE: str = layout.FIXED_STACKS
 VERBOSE = f" earlycon=uart8250,mmio,{abi.MIPS64_CONSOLE:#x} keep_bootcon loglevel=7"
 _UNMAPPED = 0xFFFF_FFFF_8000_0000  # the segment where the kernel is
 _BY_TREE = -2 & MASK64  # what a0 says of a1
-_CLOCK, CONTROLLER = 1, 2  # phandles
 _COUNTS = 2  # cycles of a processor for one count
+_ROOT = 'compatible = "kpfs,mips64"; model = "kpfs"; interrupt-parent = <2>;'
+_CLOCK = """clock {
+    compatible = "fixed-clock"; #clock-cells = <0>; clock-frequency = <%d>;
+    phandle = <1>;
+};"""
+_CONTROLLER = """interrupt-controller {
+    compatible = "mti,cpu-interrupt-controller";
+    interrupt-controller; #interrupt-cells = <1>; #address-cells = <0>; phandle = <2>;
+};"""
+_GIC = """interrupt-controller@%(MIPS64_GIC)x {
+    compatible = "mti,gic"; reg = <0 %(MIPS64_GIC)d 0 %(MIPS64_GIC_SIZE)d>;
+    interrupt-controller; #interrupt-cells = <3>;
+};"""
 
 
 def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    sent: dict[str, Value] = {
-        "compatible": "mti,gic",
-        "reg": u64(abi.MIPS64_GIC, abi.MIPS64_GIC_SIZE),
-        "interrupt-controller": b"",
-        "#interrupt-cells": 3,
-    }
-    root: dict[str, Value] = {
-        "compatible": "kpfs,mips64",
-        "model": "kpfs",
-        "interrupt-parent": CONTROLLER,
-    }
-    nodes = [
-        *processors(cpus, _COUNTS * (abi.CLOCK_HZ // abi.MIPS64_NS_PER_COUNT)),
-        FdtNode(f"interrupt-controller@{abi.MIPS64_GIC:x}", sent),
-    ]
+    nodes = processors(cpus, _COUNTS * (abi.CLOCK_HZ // abi.MIPS64_NS_PER_COUNT))
     return layout.place(
-        *(ram, kernel, initrd, cmdline, root, nodes),
+        *(ram, kernel, initrd, cmdline, _ROOT, nodes + _GIC % vars(abi)),
         start=0,
         tree=layout.tree_at_end(ram),
     )
 
 
-def processors(count: int, frequency: int) -> list[FdtNode]:
+def processors(count: int, frequency: int) -> str:
     """Return the nodes of processors, of their clock and interrupt controller.
 
-    frequency: of the clock, in Hz.
+    Their phandles are 1 and 2.  frequency: of the clock, in Hz.
     """
-    clock: dict[str, Value] = {
-        "compatible": "fixed-clock",
-        "#clock-cells": 0,
-        "clock-frequency": frequency,
-        "phandle": _CLOCK,
-    }
-    controller: dict[str, Value] = {
-        "compatible": "mti,cpu-interrupt-controller",
-        "interrupt-controller": b"",
-        "#interrupt-cells": 1,
-        "#address-cells": 0,
-        "phandle": CONTROLLER,
-    }
-    each: dict[str, Value] = {"compatible": "mti,5KE", "clocks": _CLOCK}
-    return [
-        layout.processors(count, FdtNode("", each)),
-        FdtNode("clock", clock),
-        FdtNode("interrupt-controller", controller),
-    ]
+    each = 'compatible = "mti,5KE"; clocks = <1>;'
+    return layout.processors(count, each) + _CLOCK % frequency + _CONTROLLER
 
 
 def prepare(board: Board, entry: int) -> None:

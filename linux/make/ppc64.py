@@ -16,7 +16,6 @@ from kpfs.base.data_model import BIG_64
 from kpfs.linux.arch import ppc64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import FdtNode, Value
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE: str = layout.FIXED_STACKS
@@ -26,32 +25,53 @@ _FIRMWARE = BIG_64.struct("5I").pack(
     0x7C64_1B78, 0x3860_0000, 0x6063_F000, 0x4400_0022, 0x4E80_0020
 )
 _FIRMWARE_SIZE = 0x1_0000
-_CALLS = {
-    "display-character": abi.RTAS_DISPLAY,
-    "get-time-of-day": abi.RTAS_GET_TIME,
-    "set-time-of-day": abi.RTAS_SET_TIME,
-    "power-off": abi.RTAS_POWER_OFF,
-    "system-reboot": abi.RTAS_REBOOT,
-    "query-cpu-stopped-state": abi.RTAS_CPU_STATE,
-    "start-cpu": abi.RTAS_START_CPU,
-    "stop-self": abi.RTAS_STOP_SELF,
-    "ibm,set-xive": abi.RTAS_SET_INTERRUPT,
-    "ibm,get-xive": abi.RTAS_GET_INTERRUPT,
-    "ibm,int-off": abi.RTAS_INTERRUPT_OFF,
-    "ibm,int-on": abi.RTAS_INTERRUPT_ON,
-}
-_HYPERCALLS = "hcall-term", "hcall-interrupt", "hcall-set-mode", "hcall-debug"
-_POWER9 = 0x004E_1203
+_ROOT = 'compatible = "qemu,pseries"; model = "kpfs"; device_type = "chrp";'
+# Vector 5: radix trees, and the kernel may invalidate translations by it.
+_CHOSEN = """
+ibm,architecture-vec-5 = [1a 0000000000000000000000000000000000000000000000 40004000];
+linux,stdout-path = "/vdevice/vty@71000000";
+"""
+_RTAS = """rtas {
+    display-character = <%(RTAS_DISPLAY)d>; get-time-of-day = <%(RTAS_GET_TIME)d>;
+    set-time-of-day = <%(RTAS_SET_TIME)d>; power-off = <%(RTAS_POWER_OFF)d>;
+    system-reboot = <%(RTAS_REBOOT)d>; query-cpu-stopped-state = <%(RTAS_CPU_STATE)d>;
+    start-cpu = <%(RTAS_START_CPU)d>; stop-self = <%(RTAS_STOP_SELF)d>;
+    ibm,set-xive = <%(RTAS_SET_INTERRUPT)d>; ibm,get-xive = <%(RTAS_GET_INTERRUPT)d>;
+    ibm,int-off = <%(RTAS_INTERRUPT_OFF)d>; ibm,int-on = <%(RTAS_INTERRUPT_ON)d>;
+    rtas-size = <%(size)d>; linux,rtas-base = <%(at)d>; linux,rtas-entry = <%(at)d>;
+    ibm,hypertas-functions =
+        "hcall-term", "hcall-interrupt", "hcall-set-mode", "hcall-debug";
+};"""
+# Pages of 4 and 64 KiB, 2 MiB, 1 GiB: how instructions name them, and their bits.  Then
 # features of the architecture, without transactions.  Kernel: ibm_pa_features
-_FEATURES = bytes.fromhex(
-    "4200 f63f c7c0 80f0 8000 0000 0000 0000 0000 8000 8000 0000 8000 8000 8000 8000"
-    "8000 c000 8000 8000 8000 8000 8000 8000 8000 8000 8000 0000 0000"
-)
-# pages of 4 and 64 KiB, 2 MiB, 1 GiB: how instructions name them, and their bits
-_PAGE_SIZES = 12, 5 << 29 | 16, 1 << 29 | 21, 2 << 29 | 30
-_VECTOR_5 = bytes([26, *[0] * 23, 0x40, 0, 0x40, 0])  # radix trees, invalidated by it
-_CONSOLE = 0x7100_0000
-_CACHE, _LINE = 0x8000, 128
+_PROCESSOR = """
+ibm,processor-radix-AP-encodings = <12 0xa0000010 0x20000015 0x4000001e>;
+ibm,pa-features = [
+    4200 f63f c7c0 80f0 8000 0000 0000 0000 0000 8000 8000 0000 8000 8000 8000 8000
+    8000 c000 8000 8000 8000 8000 8000 8000 8000 8000 8000 0000 0000
+];
+ibm,dfp = <1>; ibm,vmx = <2>; ibm,purr = <1>; ibm,spurr = <1>; 64-bit; status = "okay";
+clock-frequency = <%(CLOCK_HZ)d>; timebase-frequency = <%(CLOCK_HZ)d>;
+cpu-version = <0x004e1203>;
+i-cache-size = <0x8000>; d-cache-size = <0x8000>;
+i-cache-line-size = <128>; d-cache-line-size = <128>;
+i-cache-block-size = <128>; d-cache-block-size = <128>;
+"""
+_DEVICES = """
+vdevice {
+    #address-cells = <1>; #size-cells = <0>;
+    compatible = "IBM,vdevice"; device_type = "vdevice";
+    vty@71000000 {
+        compatible = "hvterm1"; device_type = "serial"; reg = <0x71000000>;
+    };
+};
+interrupt-controller {
+    phandle = <1>; #interrupt-cells = <2>;
+    ibm,interrupt-server-ranges = <0 %d>; interrupt-controller;
+    compatible = "IBM,ppc-xicp";
+    device_type = "PowerPC-External-Interrupt-Presentation";
+};
+"""
 
 
 def place(
@@ -59,76 +79,17 @@ def place(
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
     firmware = len(ram) - 2 * layout.MARGIN
-    root: dict[str, Value] = {
-        "compatible": "qemu,pseries",
-        "model": "kpfs",
-        "device_type": "chrp",
-    }
-    chosen: dict[str, Value] = {
-        "ibm,architecture-vec-5": _VECTOR_5,
-        "linux,stdout-path": f"/vdevice/vty@{_CONSOLE:x}",
-    }
-    nodes = _nodes(cpus, firmware)
+    nodes = _RTAS % (vars(abi) | {"at": firmware, "size": _FIRMWARE_SIZE})
+    nodes += layout.processors(cpus, _PROCESSOR % vars(abi)) + _DEVICES % cpus
     layout.place(
-        *(ram, kernel, initrd, cmdline, root, nodes),
-        chosen=chosen,
+        *(ram, kernel, initrd, cmdline, _ROOT, nodes),
+        chosen=_CHOSEN,
         start=0,
         tree=layout.tree_at_end(ram),
         reserved=(firmware, _FIRMWARE_SIZE),
     )
     ram[firmware : firmware + len(_FIRMWARE)] = _FIRMWARE
     return 0
-
-
-def _nodes(cpus: int, firmware: int) -> list[FdtNode]:
-    processor: dict[str, Value] = {
-        "ibm,processor-radix-AP-encodings": _PAGE_SIZES,
-        "ibm,pa-features": _FEATURES,
-        "ibm,dfp": 1,
-        "ibm,vmx": 2,
-        "ibm,purr": 1,
-        "ibm,spurr": 1,
-        "64-bit": b"",
-        "status": "okay",
-        "clock-frequency": abi.CLOCK_HZ,
-        "timebase-frequency": abi.CLOCK_HZ,
-        "cpu-version": _POWER9,
-        **{f"{kind}-cache-size": _CACHE for kind in "id"},
-        **{f"{kind}-cache-line-size": _LINE for kind in "id"},
-        **{f"{kind}-cache-block-size": _LINE for kind in "id"},
-    }  # fmt: skip
-    rtas: dict[str, Value] = {
-        **_CALLS,
-        "rtas-size": _FIRMWARE_SIZE,
-        "linux,rtas-base": firmware,
-        "linux,rtas-entry": firmware,
-        "ibm,hypertas-functions": _HYPERCALLS,
-    }
-    console: dict[str, Value] = {
-        "compatible": "hvterm1",
-        "device_type": "serial",
-        "reg": _CONSOLE,
-    }
-    bus: dict[str, Value] = {
-        "#address-cells": 1,
-        "#size-cells": 0,
-        "compatible": "IBM,vdevice",
-        "device_type": "vdevice",
-    }
-    controller: dict[str, Value] = {
-        "phandle": 1,
-        "#interrupt-cells": 2,
-        "ibm,interrupt-server-ranges": (0, cpus),
-        "interrupt-controller": b"",
-        "compatible": "IBM,ppc-xicp",
-        "device_type": "PowerPC-External-Interrupt-Presentation",
-    }
-    return [
-        FdtNode("rtas", rtas),
-        layout.processors(cpus, FdtNode("", processor)),
-        FdtNode("vdevice", bus, [FdtNode(f"vty@{_CONSOLE:x}", console)]),
-        FdtNode("interrupt-controller", controller),
-    ]
 
 
 def prepare(board: Board, entry: int) -> None:

@@ -12,36 +12,29 @@ from kpfs.base import abi
 from kpfs.linux.arch import riscv64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import FdtNode, Value
 from kpfs.linux.package.image_file import KernelImage
 
 # the agent's addresses are those of four levels of page tables
 CMDLINE = layout.CMDLINE + "no5lvl randomize_kstack_offset=off"
 VERBOSE = " earlycon=sbi keep_bootcon loglevel=7"
-_EXTENSIONS = "i", "m", "a", "f", "d", "c", "zicntr", "zicsr", "zifencei"
+_PROCESSOR = """
+compatible = "riscv"; mmu-type = "riscv,sv48";
+riscv,isa = "rv64imafdc_zicntr_zicsr_zifencei"; riscv,isa-base = "rv64i";
+riscv,isa-extensions = "i", "m", "a", "f", "d", "c", "zicntr", "zicsr", "zifencei";
+"""
+_CONTROLLER = """interrupt-controller {
+    compatible = "riscv,cpu-intc"; interrupt-controller; #interrupt-cells = <1>;
+};"""
+_CLOCK = f"timebase-frequency = <{abi.CLOCK_HZ}>;"
 
 
 def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    processor: dict[str, Value] = {
-        "compatible": "riscv",
-        "mmu-type": "riscv,sv48",
-        "riscv,isa": "rv64imafdc_zicntr_zicsr_zifencei",
-        "riscv,isa-base": "rv64i",
-        "riscv,isa-extensions": _EXTENSIONS,
-    }
-    controller: dict[str, Value] = {
-        "compatible": "riscv,cpu-intc",
-        "interrupt-controller": b"",
-        "#interrupt-cells": 1,
-    }
-    each = FdtNode("", processor, [FdtNode("interrupt-controller", controller)])
-    clock: dict[str, Value] = {"timebase-frequency": abi.CLOCK_HZ}
-    cpu_nodes = layout.processors(cpus, each, clock)
-    root: dict[str, Value] = {"compatible": "kpfs,riscv64"}
-    return layout.place(ram, kernel, initrd, cmdline, root, [cpu_nodes])
+    tree = layout.processors(cpus, _PROCESSOR, _CONTROLLER, _CLOCK)
+    root = 'compatible = "kpfs,riscv64";'
+    return layout.place(ram, kernel, initrd, cmdline, root, tree)
 
 
 def prepare(board: Board, entry: int) -> None:

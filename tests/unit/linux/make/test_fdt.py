@@ -6,13 +6,12 @@ import subprocess
 
 import pytest
 
-from kpfs.linux.make.fdt import FdtNode, device_tree, u64
+from kpfs.linux.make.fdt import device_tree, u64
 
-TREE = FdtNode(
-    "",
-    {"compatible": "kpfs,test", "#size-cells": 2},
-    [FdtNode("memory@0", {"reg": u64(0, 1 << 33), "flag": b"", "names": ["a", "bc"]})],
-)
+TREE = f"""/ {{
+    compatible = "kpfs,test"; #size-cells = <2>;
+    memory@0 {{ reg = <{u64(0, 1 << 33)}>; flag; names = "a", [6263 00]; }};
+}};"""
 SOURCE = """/dts-v1/;
 
 / {
@@ -46,3 +45,9 @@ def test_dtc_reads_it():
     command = ["dtc", "-q", "-I", "dtb", "-O", "dts"]
     done = subprocess.run(command, input=device_tree(TREE), stdout=-1, check=True)
     assert done.stdout.decode() == SOURCE
+
+
+@pytest.mark.parametrize("source", ["/ { a = <1> }", "/ { a; b }", "/ { a b; };"])
+def test_what_is_no_source(source):
+    with pytest.raises(ValueError, match=source[-3:]):
+        device_tree(source)
