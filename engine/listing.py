@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from kpfs.base.errors import KernelError
-from kpfs.engine.judge import Jump, StepJudge, Tables
-from kpfs.engine.step import StepMethod
+from kpfs.engine.judge import Jump, StepJudge
+from kpfs.engine.step import Pattern, StepMethod, refuse
 
-NO_PROBES_ON_FTRACE = ", and this kernel has no probes on these"
+_AT_CALL = "ftrace puts its calls there, and this kernel has no probes on these"
 FIXED_SIZE = 4  # bytes of an instruction of arm64, armhf, mips64 and ppc64
 
 
@@ -43,6 +43,11 @@ class CapstoneWords(ABC):
     @abstractmethod
     def size_of(raw: bytes) -> int:
         """Return the size of the instruction that begins with these bytes."""
+
+    @staticmethod
+    def number(raw: bytes) -> int:
+        """Return an instruction as the number that patterns are matched with."""
+        return int.from_bytes(raw, "little")
 
     @abstractmethod
     def unknown(self, raw: bytes) -> str:
@@ -122,13 +127,13 @@ class FixedSizeWords(CapstoneWords):
         """Return where an instruction goes that has its target in itself."""
 
     def unknown(self, raw: bytes) -> str:
-        return f"{self.directive} {_number(raw):#010x}"
+        return f"{self.directive} {self.number(raw):#010x}"
 
     def target(self, raw: bytes, addr: int) -> int | None:
-        return self.branch_target(_number(raw), addr)
+        return self.branch_target(self.number(raw), addr)
 
     def patch(self, raw: bytes) -> str:
-        return self.kind(_number(raw))
+        return self.kind(self.number(raw))
 
     @abstractmethod
     def kind(self, word: int) -> str:
@@ -141,7 +146,14 @@ class ListingJudge(StepJudge):
     Context: control.
     """
 
+    arch: ClassVar[str]
     words: ClassVar[type[CapstoneWords]]
+    refused: ClassVar[Sequence[Pattern]] = ()
+    simulated: ClassVar[Sequence[Pattern]] = ()
+    # the error where no instruction begins; 0: the kernel does not see that
+    misplaced: ClassVar[int] = errno.EINVAL
+    knows_begins = True  # it refuses what is in no function
+    has_calls = True  # it refuses places of ftrace's calls, unless it probes by these
 
     @cached_property
     def _words(self) -> CapstoneWords:
@@ -155,55 +167,46 @@ class ListingJudge(StepJudge):
     def jump_label_size(self, code: bytes) -> int:
         return self.words.longest
 
+    def word_at(self, addr: int) -> int:
+        """Return an instruction as a number; MemoryFault where it is unknown."""
+        return self.words.number(self._insn_at(addr))
 
-def no_jump(arch: str, size: int, way: StepMethod) -> Jump:
-    """Return the verdict on a jump where the kernel never puts any.
+    def _insn_at(self, addr: int) -> bytes:
+        size = self.words.size_of(self._tables.read(addr, self.words.unit))
+        return self._tables.read(addr, size)
 
-    size: bytes of the instruction.  way: how it has its effect instead.
-    """
-    return Jump(
-        size, f"{arch} has no jump optimisation; this instruction is {way.value}"
-    )
+    def way_of(self, word: int) -> StepMethod:
+        """Return how an instruction has its effect; EINVAL if it cannot be probed."""
+        refuse(self.refused, word)
+        simulated = any(pattern.matches(word) for pattern in self.simulated)
+        return StepMethod.SIMULATED if simulated else StepMethod.STEPPED
 
+    def check_instruction(self, addr: int) -> None:
+        """Raise MemoryFault, too, if its bytes are not there."""
+        if self._tables.text.ftrace_location(addr, addr) == addr:
+            if self.kprobes_on_ftrace:
+                return
+            if self.has_calls:
+                raise KernelError(errno.EINVAL, _AT_CALL)
+        if self.misplaced and not self._begins_at(addr):
+            raise KernelError(self.misplaced, "no instruction begins there")
+        self.way_of(self.word_at(addr))
 
-def word_at(tables: Tables, addr: int) -> int:
-    """Return an instruction of four bytes; MemoryFault where it is unknown."""
-    return _number(tables.read(addr, FIXED_SIZE))
+    def _begins_at(self, addr: int) -> bool:
+        """Return True if an instruction begins there, counted from its function's."""
+        if addr % self.words.unit or self.words.unit == self.words.longest:
+            return not addr % self.words.unit
+        symbol = self._tables.kallsyms.symbol_at(addr)
+        if symbol is None:
+            return not self.knows_begins
+        code = self._tables.read(symbol.addr, addr - symbol.addr)
+        return ends_whole(code, self.words.size_of)
 
-
-def _number(raw: bytes) -> int:
-    return int.from_bytes(raw, "little")
-
-
-def refuse_misplaced(addr: int) -> None:
-    """Raise EINVAL where no instruction of four bytes begins."""
-    if addr % FIXED_SIZE:
-        raise KernelError(errno.EINVAL, "no instruction begins there")
-
-
-def refuse_ftrace(tables: Tables, addr: int, why: str = "") -> None:
-    """Raise EINVAL where ftrace puts a call.  why: is said, too."""
-    if tables.text.ftrace_location(addr, addr) == addr:
-        raise KernelError(errno.EINVAL, f"ftrace puts its calls there{why}")
-
-
-def begins_at(tables: Tables, addr: int, words: type[CapstoneWords]) -> bool | None:
-    """Return True if an instruction begins there, counted from its function's begin.
-
-    None: it may, as no function is known there.
-    """
-    symbol = tables.kallsyms.symbol_at(addr)
-    if addr % words.unit:
-        return False
-    if symbol is None:
-        return None
-    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), words.size_of)
-
-
-def insn_at(tables: Tables, addr: int, words: type[CapstoneWords]) -> bytes:
-    """Return an instruction; MemoryFault where it is unknown."""
-    size = words.size_of(tables.read(addr, words.unit))
-    return tables.read(addr, size)
+    def check_jump(self, addr: int) -> Jump:
+        """Return the verdict where the kernel never puts any jump."""
+        way = self.way_of(self.word_at(addr)).value
+        why = f"{self.arch} has no jump optimisation; this instruction is {way}"
+        return Jump(len(self._insn_at(addr)), why)
 
 
 def instructions(

@@ -28,6 +28,10 @@ class Disassembler(CapstoneWords):
     def size_of(raw: bytes) -> int:
         return (2, 4, 4, 6)[raw[0] >> 6]
 
+    @staticmethod
+    def number(raw: bytes) -> int:
+        return BIG_64.number(raw[:2])
+
     def unknown(self, raw: bytes) -> str:
         return f".insn 0x{raw.hex()}"
 

@@ -10,20 +10,14 @@ Kernel: arch/mips/kernel/kprobes.c, branch.c, probes-common.h
 
 from __future__ import annotations
 
+import contextlib
 import errno
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.arch.mips64.insn import Disassembler, has_delay_slot
-from kpfs.engine.judge import Jump, Tables
-from kpfs.engine.listing import (
-    FIXED_SIZE,
-    NO_PROBES_ON_FTRACE,
-    ListingJudge,
-    no_jump,
-    refuse_ftrace,
-    word_at,
-)
-from kpfs.engine.step import Pattern, StepMethod, refuse
+from kpfs.engine.judge import Jump
+from kpfs.engine.listing import FIXED_SIZE, ListingJudge
+from kpfs.engine.step import Pattern, StepMethod
 
 _SPOILS = "the kernel does not see that no instruction begins there, and spoils two"
 
@@ -36,37 +30,23 @@ _REFUSED = (
 )
 
 
-def way_of(word: int) -> StepMethod:
-    """Return how an instruction has its effect; EINVAL if it cannot be probed."""
-    refuse(_REFUSED, word)
-    return StepMethod.SIMULATED if has_delay_slot(word) else StepMethod.STEPPED
-
-
-def prepare_kprobe(tables: Tables, addr: int) -> None:
-    """Raise what the kernel's function raises for the instruction at an address.
-
-    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
-    """
-    refuse_ftrace(tables, addr, NO_PROBES_ON_FTRACE)
-    way_of(word_at(tables, addr))
-    try:
-        before = word_at(tables, addr - FIXED_SIZE)
-    except MemoryFault:
-        return
-    if has_delay_slot(before):
-        why = "it is in the delay slot of the branch before it"
-        raise KernelError(errno.EINVAL, why)
-
-
 class Mips64Judge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    words = Disassembler
+    arch, words, refused, misplaced = "mips64", Disassembler, _REFUSED, 0
+
+    def way_of(self, word: int) -> StepMethod:
+        way = super().way_of(word)
+        return StepMethod.SIMULATED if has_delay_slot(word) else way
 
     def check_instruction(self, addr: int) -> None:
-        prepare_kprobe(self._tables, addr)
+        super().check_instruction(addr)
+        with contextlib.suppress(MemoryFault):
+            if has_delay_slot(self.word_at(addr - FIXED_SIZE)):
+                why = "it is in the delay slot of the branch before it"
+                raise KernelError(errno.EINVAL, why)
 
     def check_jump(self, addr: int) -> Jump:
-        if addr % FIXED_SIZE:
-            return Jump(FIXED_SIZE, _SPOILS)
-        return no_jump("mips64", FIXED_SIZE, way_of(word_at(self._tables, addr)))
+        return (
+            Jump(FIXED_SIZE, _SPOILS) if addr % FIXED_SIZE else super().check_jump(addr)
+        )

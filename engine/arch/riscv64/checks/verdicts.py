@@ -11,18 +11,10 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.base.errors import KernelError
 from kpfs.engine.arch.riscv64.insn import Disassembler
 from kpfs.engine.judge import Jump, Tables
-from kpfs.engine.listing import (
-    NO_PROBES_ON_FTRACE,
-    ListingJudge,
-    begins_at,
-    insn_at,
-    no_jump,
-    refuse_ftrace,
-)
-from kpfs.engine.step import Pattern, StepMethod, refuse
+from kpfs.engine.listing import ListingJudge
+from kpfs.engine.step import Pattern
 
 _DROPS = (
     "; events on it count its hits and record none, as this kernel refuses records "
@@ -47,29 +39,12 @@ _SIMULATED = (
 )
 
 
-def way_of(raw: bytes) -> StepMethod:
-    """Return how an instruction has its effect; EINVAL if it cannot be probed."""
-    word = int.from_bytes(raw, "little")
-    refuse(_REFUSED, word)
-    simulated = any(pattern.matches(word) for pattern in _SIMULATED)
-    return StepMethod.SIMULATED if simulated else StepMethod.STEPPED
-
-
-def prepare_kprobe(tables: Tables, addr: int) -> None:
-    """Raise what the kernel's function raises for the instruction at an address.
-
-    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
-    """
-    refuse_ftrace(tables, addr, NO_PROBES_ON_FTRACE)
-    if begins_at(tables, addr, Disassembler) is False:
-        raise KernelError(errno.EILSEQ, "no instruction begins there")
-    way_of(insn_at(tables, addr, Disassembler))
-
-
 class Riscv64Judge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    words = Disassembler
+    arch, words = "riscv64", Disassembler
+    refused, simulated = _REFUSED, _SIMULATED
+    misplaced, knows_begins = errno.EILSEQ, False
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
@@ -79,10 +54,6 @@ class Riscv64Judge(ListingJudge):
         super().follow(release, config)
         self._drops = "" if not config or _NMI_SAFE in config else _DROPS
 
-    def check_instruction(self, addr: int) -> None:
-        prepare_kprobe(self._tables, addr)
-
     def check_jump(self, addr: int) -> Jump:
-        raw = insn_at(self._tables, addr, Disassembler)
-        jump = no_jump("riscv64", len(raw), way_of(raw))
+        jump = super().check_jump(addr)
         return jump._replace(why_not=jump.why_not + self._drops)

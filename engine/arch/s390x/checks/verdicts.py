@@ -9,14 +9,9 @@ Kernel: arch/s390/kernel/kprobes.c, arch/s390/lib/probes.c
 
 from __future__ import annotations
 
-import errno
-
-from kpfs.base.data_model import BIG_64
-from kpfs.base.errors import KernelError
 from kpfs.engine.arch.s390x.insn import Disassembler
-from kpfs.engine.judge import Jump, Tables
-from kpfs.engine.listing import ListingJudge, begins_at, insn_at, no_jump
-from kpfs.engine.step import Pattern, StepMethod, refuse
+from kpfs.engine.listing import ListingJudge
+from kpfs.engine.step import Pattern
 
 # by the first two bytes
 _REFUSED = (
@@ -41,26 +36,7 @@ _REFUSED = (
 )
 
 
-def prepare_kprobe(tables: Tables, addr: int) -> None:
-    """Raise what the kernel's function raises for the instruction at an address.
-
-    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
-    """
-    if not begins_at(tables, addr, Disassembler):
-        raise KernelError(errno.EINVAL, "no instruction begins there")
-    refuse(_REFUSED, BIG_64.number(tables.read(addr, Disassembler.unit)))
-
-
 class S390xJudge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    words = Disassembler
-
-    def check_instruction(self, addr: int) -> None:
-        site = self._tables.text.ftrace_location(addr, addr)
-        if not (self.kprobes_on_ftrace and site == addr):
-            prepare_kprobe(self._tables, addr)
-
-    def check_jump(self, addr: int) -> Jump:
-        size = len(insn_at(self._tables, addr, Disassembler))
-        return no_jump("s390x", size, StepMethod.STEPPED)
+    arch, words, refused, has_calls = "s390x", Disassembler, _REFUSED, False

@@ -2,8 +2,6 @@
 """Judging code of arm64, without a kernel.
 
 tests/integration/linux/test_explain.py asks a kernel about the same.
-
-Also tests kpfs.engine.arch.arm64.checks.verdicts.
 """
 
 from functools import partial

@@ -2,8 +2,6 @@
 """Judging code of armhf, without a kernel.
 
 tests/integration/linux/test_explain.py asks a kernel about the same.
-
-Also tests kpfs.engine.arch.armhf.checks.verdicts.
 """
 
 from functools import partial
@@ -11,7 +9,7 @@ from functools import partial
 import pytest
 
 from kpfs.base.errors import KernelError
-from kpfs.engine.arch.armhf.checks.probe import decode, stack_use
+from kpfs.engine.arch.armhf.checks.verdicts import decode, stack_use
 from tests.unit.engine.arch.text_tables import Tables
 
 AT = 0xC0300000
@@ -93,7 +91,7 @@ def test_the_place_of_ftraces_call_and_places_within_instructions():
     code = tables("04e02de5" + NOP + NOP, site=AT + 4)
     code.accept(0)
     assert code.refused(2) == "no instruction begins there"
-    assert code.refused(4) == "ftrace puts its calls there"
+    assert code.refused(4).startswith("ftrace puts its calls there")
     assert code.listing(5, 4) == [(4, "nop"), (8, "nop")]
 
 

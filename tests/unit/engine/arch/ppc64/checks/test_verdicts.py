@@ -2,8 +2,6 @@
 """Judging code of ppc64, without a kernel.
 
 tests/integration/linux/test_explain.py asks a kernel.
-
-Also tests kpfs.engine.arch.ppc64.checks.verdicts.
 """
 
 from functools import partial
