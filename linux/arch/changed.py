@@ -59,6 +59,7 @@ class ChangedCalls(NamedTuple):
     flags: Places  # open()'s
     # by call: the place of an argument, and what makes it the architecture's
     converters: Mapping[int, Sequence[tuple[int, Callable[[int], int]]]]
+    arguments: Mapping[int, Callable[..., Args]]  # what becomes of all those of a call
 
     def open_flags(self, flags: int) -> int:
         """Return open()'s flags of x86-64 as the architecture has them."""
@@ -74,10 +75,12 @@ class ChangedCalls(NamedTuple):
 
     def native(self, number: int, args: Args) -> tuple[int, Args]:
         """Return a call of x86-64 as the architecture has it."""
+        change = self.arguments.get(number)
+        args = change(*args) if change else args
         changed = [*with_flags(number, args, self.open_flags)]
-        for place, change in self.converters.get(number, ()):
+        for place, convert in self.converters.get(number, ()):
             if place < len(changed) and isinstance(changed[place], int):
-                changed[place] = change(changed[place])
+                changed[place] = convert(changed[place])
         if number == nr.IOCTL and isinstance(args[1], int):
             if args[1] in _SET_TERMINAL and isinstance(args[2], bytes):
                 changed[2] = self.terminal.of(args[2])

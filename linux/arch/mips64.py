@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""mips64: its registers, by their places in libunicorn's state."""
+"""mips64: its registers, by their places in libunicorn's state, and its calls (n64).
+
+Of its own are nearly all numbers.  The agent returns errors by x86-64's.  Kernel:
+syscall_n64.tbl and include/uapi/asm of arch/mips
+"""
 
 from __future__ import annotations
 
+import errno
+import termios
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_64
 from kpfs.base.elf import EM_MIPS
 from kpfs.linux.arch.arch import (
+    Args,
     Engine,
     FieldAddress,
     Readable,
     ReadWord,
-    SavedRegisters,
     placed,
 )
-from kpfs.linux.arch.mips64_calls import ERRORS, SIGNALS, mips64_call, open_flags
+from kpfs.linux.arch.call_numbers import call_numbers
+from kpfs.linux.arch.changed import ChangedCalls, Terminal, moved
 from kpfs.linux.arch.state import StateArch, address_of, word
 
 GPR = {f"r{n}": 2 + n for n in range(32)}  # UC_MIPS_REG_*
@@ -45,11 +53,103 @@ _LUI_K1, _ADDIU_K1, _B = 0x3C1B, 0x277B, 0x1000
 _BEHIND_REGS = 32
 # what a sleeping task has left.  Kernel: struct thread_struct
 _SAVED = *range(16, 24), 29, 30, 31
+# errors of files by x86-64's numbers; agent/errors_mips.h has all, the other way round
+_ERRORS = {
+    errno.EDEADLK: 45, errno.ENOLCK: 46, errno.EBADMSG: 77, errno.ENAMETOOLONG: 78,
+    errno.EOVERFLOW: 79, errno.EILSEQ: 88, errno.ENOSYS: 89, errno.ELOOP: 90,
+    errno.ENOTEMPTY: 93, errno.EOPNOTSUPP: 122, errno.EUCLEAN: 135,
+    errno.EREMOTEIO: 140, errno.ETIMEDOUT: 145, errno.ESTALE: 151,
+    errno.ECANCELED: 158, errno.EDQUOT: 1133,
+}  # fmt: skip
+# O_CREAT, O_EXCL, O_NOCTTY, O_APPEND, O_NONBLOCK, O_DSYNC, FASYNC, O_DIRECT,
+# O_LARGEFILE, O_SYNC: x86-64's and mips's
+_OPEN_FLAGS = (
+    *((0x40, 0x100), (0x80, 0x400), (0x100, 0x800), (0x400, 8), (0x800, 0x80)),
+    *((0x1000, 0x10), (0x2000, 0x1000), (0x4000, 0x8000), (0x8000, 0x2000)),
+    (0x10_0000, 0x4000),
+)
+# MAP_ANONYMOUS, and the others from MAP_GROWSDOWN to MAP_HUGETLB
+_MAP_FLAGS = (
+    *((0x20, 0x800), (0x100, 0x1000), (0x800, 0x2000), (0x1000, 0x4000)),
+    *((0x2000, 0x8000), (0x4000, 0x400), (0x8000, 0x1_0000), (0x1_0000, 0x2_0000)),
+    *((0x2_0000, 0x4_0000), (0x4_0000, 0x8_0000)),
+)
+# signals by x86-64's numbers, where they are others; 16 is none
+_SIGNALS = {
+    7: 10, 10: 16, 12: 17, 17: 18, 18: 25, 19: 23, 20: 24, 21: 26, 22: 27, 23: 21,
+    24: 30, 25: 31, 26: 28, 27: 29, 28: 20, 29: 22, 30: 19, 31: 12,
+}  # fmt: skip
+_SIGNAL_SET = 16  # bytes
+_LIMITS = {5: 7, 6: 8, 7: 5, 8: 9, 9: 6}  # RLIMIT_RSS, NPROC, NOFILE, MEMLOCK, AS
+_SOCKET_TYPES = {1: 2, 2: 1}  # SOCK_STREAM, SOCK_DGRAM
+_SOCKET_TYPE = 15
+_FCNTL = {5: 14, 8: 24, 9: 23}  # F_GETLK, F_SETOWN, F_GETOWN
+_REQUESTS = {
+    termios.TCGETS: 0x540D, termios.TCSETS: 0x540E, termios.TCSETSW: 0x540F,
+    termios.TCSETSF: 0x5410, termios.TCFLSH: 0x5407, termios.TCXONC: 0x5406,
+    termios.TCSBRK: 0x5405, termios.TIOCGWINSZ: 0x4008_7468,
+    termios.TIOCSWINSZ: 0x8008_7467, termios.TIOCSPGRP: 0x8004_7476,
+    termios.TIOCGPGRP: 0x4004_7477, termios.TIOCSCTTY: 0x5480,
+    termios.TIOCNOTTY: 0x5471, termios.FIONREAD: 0x467F, termios.FIONBIO: 0x667E,
+    termios.FIOCLEX: 0x6601, termios.FIONCLEX: 0x6602, termios.TIOCOUTQ: 0x7472,
+    0x5441: 0x2000_5441,  # TIOCGPTPEER
+}  # fmt: skip
+# TOSTOP, FLUSHO, IEXTEN
+_LOCAL_FLAGS = (0x100, 0x8000), (0x1000, 0x2000), (0x8000, 0x100)
+_NONE = 19  # behind x86-64's characters
+# by mips's places: x86-64's of the special characters
+_CHARACTERS = 0, 1, 2, 3, 6, 5, 16, 7, 8, 9, 10, _NONE, 12, 13, 14, 15, 4, 11
+
+
+def _signal(number: int) -> int:
+    return _SIGNALS.get(number, number)
+
+
+def _socket_type(number: int) -> int:
+    kind = number & _SOCKET_TYPE
+    return moved(number & ~_SOCKET_TYPE, _OPEN_FLAGS) | _SOCKET_TYPES.get(kind, kind)
+
+
+def _fcntl(fd: Any, command: Any, *rest: Any) -> Args:
+    if command == nr.F_SETFL and isinstance(rest[0], int):
+        rest = (moved(rest[0], _OPEN_FLAGS),)
+    return fd, _FCNTL.get(command, command), *rest
+
+
+def _wider(argument: Any) -> Any:
+    """Return a set of signals as mips has it, with room for 128."""
+    if isinstance(argument, bytes) and len(argument) == _SIGNAL_SET // 2:
+        return argument.ljust(_SIGNAL_SET, b"\0")
+    return argument
+
+
+_CALLS = ChangedCalls(
+    *(call_numbers("mips64"), _REQUESTS),
+    Terminal(((), (), (), _LOCAL_FLAGS), _CHARACTERS, 23),
+    _OPEN_FLAGS,
+    {
+        nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))],
+        nr.KILL: [(1, _signal)],
+        nr.PRLIMIT64: [(1, lambda number: _LIMITS.get(number, number))],
+        nr.TGKILL: [(2, _signal)],
+        nr.RT_SIGACTION: [(0, _signal), (3, lambda _size: _SIGNAL_SET)],
+        nr.RT_SIGTIMEDWAIT: [(3, lambda _size: _SIGNAL_SET)],
+        nr.PPOLL: [(4, lambda _size: _SIGNAL_SET)],
+        nr.EPOLL_PWAIT: [(5, lambda _size: _SIGNAL_SET)],
+        nr.SOCKET: [(1, _socket_type)],
+        nr.SOCKETPAIR: [(1, _socket_type)],
+    },
+    {
+        nr.FCNTL: _fcntl,
+        nr.RT_SIGACTION: lambda *args: tuple(map(_wider, args)),
+        nr.RT_SIGTIMEDWAIT: lambda *args: tuple(map(_wider, args)),
+    },
+)
 
 
 class LinuxMips64(StateArch):
     name = "mips64"
-    state, places = STATE, _PLACES
+    state, more, places = STATE, _TLB, _PLACES
     registers: ClassVar = {name: GPR[name] for name in GPR if name != "r0"}
     engine_place = _S.engine
     engine, cpu_model = (3, 8), 7  # UC_ARCH_MIPS, UC_MODE_MIPS64; a 5KEf
@@ -66,9 +166,9 @@ class LinuxMips64(StateArch):
     cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Mips64Cpu, "tlb")
     board_fields: ClassVar = placed(abi.Board.devices, abi.Mips64Devices, "fetches")
     translates = True
-    native = staticmethod(mips64_call)
-    open_flags = staticmethod(open_flags)
-    errors, signals = ERRORS, SIGNALS
+    native, open_flags = _CALLS.native, _CALLS.open_flags
+    errors: ClassVar = _ERRORS
+    signals: ClassVar = {theirs: ours for ours, theirs in _SIGNALS.items()}
     syscall_prefix, first_call = "sys_", 5000
     elf_machine = EM_MIPS
     page_offset = 0x9800_0000_0000_0000  # CAC_BASE
@@ -93,23 +193,9 @@ class LinuxMips64(StateArch):
     def regs_room(self, size: int) -> int:
         return size + _BEHIND_REGS
 
-    def save(self, engine: Engine) -> SavedRegisters:
-        saved = super().save(engine)
-        entries = _entries(engine)
-        saved.values.update({n: word(entries + at).value for n, at in _TLB.items()})
-        return saved
-
-    def load(self, engine: Engine, saved: SavedRegisters) -> None:
-        super().load(engine, saved)
-        entries = _entries(engine)
-        for name, at in _TLB.items():
-            word(entries + at).value = saved.values[name]
-
-    def is_sound(self, saved: SavedRegisters) -> bool:
-        state = {name: saved.values[name] for name in saved.values if name not in _TLB}
-        return saved.values.keys() >= _TLB.keys() and super().is_sound(
-            saved._replace(values=state)
-        )
+    @staticmethod
+    def more_at(state: int) -> int:
+        return word(state + _S.tlb).value + abi.MIPS64_TLB_ENTRIES
 
     def debugged(self, engine: Engine, name: str) -> int:
         if name in _SHORT:
@@ -135,8 +221,3 @@ class LinuxMips64(StateArch):
                 table = (high << 16) + low - (low << 1 & 0x1_0000)
                 return {"kernel_table": table & (1 << _SEGMENT_BITS) - 1}
         return {}
-
-
-def _entries(engine: Engine) -> int:
-    """Return the address of the TLB's entries in this process."""
-    return word(address_of(engine) + _S.tlb).value + abi.MIPS64_TLB_ENTRIES

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from kpfs.emulator import libunicorn
@@ -18,6 +18,7 @@ class StateArch(LinuxArch):
     registers: ClassVar[Mapping[str, int]]  # libunicorn's numbers, by name
     places: ClassVar[Mapping[str, int]]  # what debuggers show, in the state, by name
     engine_place: ClassVar[int]  # where it has a pointer to the engine
+    more: ClassVar[Mapping[str, int]] = {}  # further words, behind more_at()
 
     def __init_subclass__(cls) -> None:
         """Have images keep what a board adds to registers, and debuggers show it."""
@@ -44,13 +45,23 @@ class StateArch(LinuxArch):
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}
 
+    @staticmethod
+    def more_at(state: int) -> int:
+        """Return where the words of ``more`` begin, by where the state is."""
+        return state
+
+    def _words(self, state: int) -> Iterator[tuple[str, int]]:
+        yield from ((name, state + at) for name, at in self.state.items())
+        start = self.more_at(state)
+        yield from ((name, start + at) for name, at in self.more.items())
+
     def save(self, engine: Engine) -> SavedRegisters:
-        address = address_of(engine)
-        values = {name: word(address + at).value for name, at in self.state.items()}
-        return SavedRegisters(values, {}, 0)
+        words = self._words(address_of(engine))
+        return SavedRegisters({name: word(at).value for name, at in words}, {}, 0)
 
     def load(self, engine: Engine, saved: SavedRegisters) -> None:
-        self.place(saved, address_of(engine))
+        for name, at in self._words(address_of(engine)):
+            word(at).value = saved.values[name]
 
     def place(self, saved: SavedRegisters, state: int) -> None:
         for name, at in self.state.items():
@@ -58,7 +69,7 @@ class StateArch(LinuxArch):
 
     def is_sound(self, saved: SavedRegisters) -> bool:
         return (
-            saved.values.keys() == self.state.keys()
+            saved.values.keys() == self.state.keys() | self.more.keys()
             and all(fits(number, 64) for number in saved.values.values())
             and not saved.tables
             and saved.mode == 0

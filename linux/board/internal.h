@@ -81,6 +81,7 @@ bool hears(struct board *b, u64 addr, u32 insn);
 void drop_code(struct board *b, u64 at, u64 size);
 u64 function_at(struct board *b, u64 addr);
 bool map_hole(struct board *b, u64 begin, u64 end);
+bool map_console(struct board *b, u64 begin, u64 size, u64 ready);
 
 /* hook.c */
 bool hook_stores(struct board *b);

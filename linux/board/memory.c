@@ -93,6 +93,26 @@ bool map_hole(struct board *b, u64 begin, u64 end)
 	return !uc.mmio_map(engine(b), begin, end - begin, hole_read, b, hole_write, b);
 }
 
+static u64 console_read(uc_engine u, u64 offset, unsigned int size, void *ready)
+{
+	(void)u, (void)offset, (void)size;
+	return (uintptr_t)ready;
+}
+
+static void console_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
+{
+	(void)u, (void)size;
+	if (!offset)
+		print(data, value);
+}
+
+/* Print what is written at the begin of a device. ready: how its registers say that it can. */
+bool map_console(struct board *b, u64 begin, u64 size, u64 ready)
+{
+	return !uc.mmio_map(engine(b), begin, size, console_read, (void *)(uintptr_t)ready,
+			    console_write, b);
+}
+
 /* Drop what was translated from an offset in RAM. */
 void drop_code(struct board *b, u64 at, u64 size)
 {

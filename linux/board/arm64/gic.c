@@ -35,8 +35,6 @@
 #define SGI_OTHERS 1
 #define SGI_SELF 2
 
-#define UART_DATA 0x0
-#define UART_FLAGS 0x18
 #define UART_FLAGS_IDLE 0x90 /* nothing received, all sent */
 
 bool pending(const struct cpu *cpu)
@@ -182,26 +180,13 @@ static void cpu_write(uc_engine u, u64 offset, unsigned int size, u64 value, voi
 	set_due(b);
 }
 
-static u64 uart_read(uc_engine u, u64 offset, unsigned int size, void *data)
-{
-	(void)u, (void)size, (void)data;
-	return offset == UART_FLAGS ? UART_FLAGS_IDLE : 0;
-}
-
-static void uart_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
-{
-	(void)u, (void)size;
-	if (offset == UART_DATA)
-		print(data, value);
-}
-
 bool map_gic(struct board *b)
 {
 	uc_engine u = engine(b);
 
 	return !uc.mmio_map(u, GIC_BASE, GIC_SIZE, distributor_read, b, distributor_write, b) &&
 	       !uc.mmio_map(u, GIC_CPU_BASE, GIC_CPU_SIZE, cpu_read, b, cpu_write, b) &&
-	       !uc.mmio_map(u, UART_BASE, UART_SIZE, uart_read, b, uart_write, b) &&
+	       map_console(b, UART_BASE, UART_SIZE, UART_FLAGS_IDLE) &&
 	       map_hole(b, GIC_BASE + GIC_SIZE, GIC_CPU_BASE) &&
 	       map_hole(b, GIC_CPU_BASE + GIC_CPU_SIZE, UART_BASE) &&
 	       map_hole(b, UART_BASE + UART_SIZE, HOLE_END);

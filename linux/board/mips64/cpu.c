@@ -154,20 +154,6 @@ static void translate(void *cpu, void *block, int most)
 	original_translate(cpu, block, most < MAX_BLOCK ? most : MAX_BLOCK);
 }
 
-/* ---- the console */
-static u64 read_port(uc_engine u, u64 offset, unsigned int size, void *data)
-{
-	(void)u, (void)offset, (void)size, (void)data;
-	return NEVER; /* it is ready */
-}
-
-static void write_port(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
-{
-	(void)u, (void)size;
-	if (!offset)
-		print(data, value);
-}
-
 bool init_arch(struct board *b)
 {
 	state_t *s = state(b);
@@ -180,7 +166,7 @@ bool init_arch(struct board *b)
 	s->config[4] = CONFIG4_ENTRIES;
 	AT(u32, s->tlb, 0) = AT(u32, s->tlb, 4) = NR_ENTRIES;
 	set_status(s, STATUS_KX);
-	return !uc.mmio_map(engine(b), MIPS64_CONSOLE, page_size, read_port, b, write_port, b) &&
+	return map_console(b, MIPS64_CONSOLE, page_size, NEVER) &&
 	       map_hole(b, MIPS64_CONSOLE + page_size, MIPS64_MANAGERS) && map_managers(b) &&
 	       map_hole(b, MIPS64_GIC + MIPS64_GIC_SIZE, HOLE_END);
 }

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of mips64el without a kernel: registers, clocks, exceptions, page tables.
 
-Also tests kpfs.linux.arch.mips64_calls, kpfs.linux.arch.changed,
-kpfs.linux.make.mips64.
+Also tests kpfs.linux.arch.changed, kpfs.linux.make.mips64.
 """
 
 import mmap
@@ -14,7 +13,6 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.linux.arch.arches import MIPS64
-from kpfs.linux.arch.mips64_calls import mips64_call, open_flags, request, signal_of
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import mips64 as firmware
 from kpfs.linux.package.image_file import KernelImage
@@ -134,18 +132,22 @@ def test_where_the_kernels_table_is(make, code, table):
     assert MIPS64.learn(board, board.ram) == {}
 
 
+def request_of(number):
+    return MIPS64.native(nr.IOCTL, (3, number, 0))[1][1]
+
+
 def test_calls_have_their_numbers():
     append, creates = 0o2000, 0o100
     call = nr.OPENAT, (-100, b"x", 0o2000000 | append | creates, 0)
-    assert mips64_call(*call) == (5247, (-100, b"x", 0o2000000 | 8 | 0x100, 0))
-    assert mips64_call(9999, ()) == (0xFFF, ())
-    assert open_flags(0o200000 | 0o4000) == 0o200000 | 0x80
-    assert mips64_call(nr.MMAP, (0, 1, 3, 0x22, -1, 0))[1][3] == 0x802
-    assert mips64_call(nr.KILL, (7, 17)) == (5060, (7, 18))
-    assert signal_of(9) == 9
-    assert mips64_call(nr.SOCKET, (1, 1 | 0o4000, 0)) == (5040, (1, 2 | 0x80, 0))
-    assert mips64_call(nr.FCNTL, (3, nr.F_SETFL, append)) == (5070, (3, 4, 8))
-    assert mips64_call(nr.RT_SIGTIMEDWAIT, (bytes(8), 0, b"t" * 16, 8)) == (
+    assert MIPS64.native(*call) == (5247, (-100, b"x", 0o2000000 | 8 | 0x100, 0))
+    assert MIPS64.native(9999, ()) == (0xFFF, ())
+    assert MIPS64.open_flags(0o200000 | 0o4000) == 0o200000 | 0x80
+    assert MIPS64.native(nr.MMAP, (0, 1, 3, 0x22, -1, 0))[1][3] == 0x802
+    assert MIPS64.native(nr.KILL, (7, 17)) == (5060, (7, 18))
+    assert MIPS64.native(nr.KILL, (7, 9)) == (5060, (7, 9))
+    assert MIPS64.native(nr.SOCKET, (1, 1 | 0o4000, 0)) == (5040, (1, 2 | 0x80, 0))
+    assert MIPS64.native(nr.FCNTL, (3, nr.F_SETFL, append)) == (5070, (3, 4, 8))
+    assert MIPS64.native(nr.RT_SIGTIMEDWAIT, (bytes(8), 0, b"t" * 16, 8)) == (
         *(5126, (bytes(16), 0, b"t" * 16, 16)),
     )
 
@@ -155,12 +157,12 @@ def test_terminals():
     like = (
         LITTLE_64.struct("4I").pack(0x400, 4, 0xB0, 0x8002) + b"\0" + bytes(range(19))
     )
-    number, (_, how, made) = mips64_call(nr.IOCTL, (1, termios.TCSETS, like))
+    number, (_, how, made) = MIPS64.native(nr.IOCTL, (1, termios.TCSETS, like))
     assert (number, how, len(made)) == (5015, 0x540E, 40)
     assert LITTLE_64.struct("4I").unpack_from(made) == (0x400, 4, 0xB0, 0x102)
     assert (made[17 + 4], made[17 + 16], made[17 + 11]) == (6, 4, 0)
-    assert request(termios.TIOCSWINSZ) == 0x80087467
-    assert request(0x2400) == 0x20002400  # PERF_EVENT_IOC_ENABLE
+    assert request_of(termios.TIOCSWINSZ) == 0x80087467
+    assert request_of(0x2400) == 0x20002400  # PERF_EVENT_IOC_ENABLE
 
 
 def test_what_a_kernel_finds():

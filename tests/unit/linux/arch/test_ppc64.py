@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of ppc64el without a kernel: registers, clocks, calls, page tables.
 
-Also tests kpfs.linux.arch.ppc64_calls, kpfs.linux.make.ppc64.
+Also tests kpfs.linux.make.ppc64.
 """
 
 import mmap
@@ -13,7 +13,6 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.linux.arch.arches import PPC64
-from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call, request
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import ppc64 as firmware
 from kpfs.linux.package.image_file import KernelImage
@@ -163,26 +162,32 @@ def test_addresses_are_those_of_the_trees(make):
     assert find(board, at + 0x1000) is None
 
 
+def request_of(number):
+    return PPC64.native(nr.IOCTL, (3, number, 0))[1][1]
+
+
 def test_calls_have_their_numbers():
-    assert ppc64_call(nr.OPENAT, (-100, b"x", 0o200000)) == (286, (-100, b"x", 0o40000))
-    assert ppc64_call(nr.SYNC_FILE_RANGE, (3, 0, 4, 7)) == (308, (3, 7, 0, 4))
-    assert ppc64_call(9999, ()) == (0xFFF, ())
-    assert open_flags(0o2740001) == 0o2740001 & ~0o740000 | 0o740000
-    assert request(termios.TIOCSWINSZ) == 0x80087467
-    assert request(termios.TIOCSCTTY) == termios.TIOCSCTTY
-    assert request(0x2400) == 0x20002400  # PERF_EVENT_IOC_ENABLE
-    assert request(0x80042407) == 0x40042407  # reads 4 bytes
-    assert ppc64_call(nr.IOCTL, (3, 0x40042408, 0)) == (54, (3, 0x80042408, 0))
+    call = nr.OPENAT, (-100, b"x", 0o200000)
+    assert PPC64.native(*call) == (286, (-100, b"x", 0o40000))
+    assert PPC64.native(nr.SYNC_FILE_RANGE, (3, 0, 4, 7)) == (308, (3, 7, 0, 4))
+    assert PPC64.native(9999, ()) == (0xFFF, ())
+    assert PPC64.open_flags(0o2740001) == 0o2740001 & ~0o740000 | 0o740000
+    assert request_of(termios.TIOCSWINSZ) == 0x80087467
+    same = nr.IOCTL, (3, termios.TIOCSCTTY, 0)
+    assert PPC64.native(*same) == (54, same[1])
+    assert request_of(0x2400) == 0x20002400  # PERF_EVENT_IOC_ENABLE
+    assert request_of(0x80042407) == 0x40042407  # reads 4 bytes
+    assert PPC64.native(nr.IOCTL, (3, 0x40042408, 0)) == (54, (3, 0x80042408, 0))
 
 
 def test_terminals_and_mappings():
     """Flags, special characters and requests have other places."""
     like = LITTLE_64.struct("4I").pack(0x400, 4, 0xB0, 0xA) + b"\0" + bytes(range(19))
-    number, (_, how, made) = ppc64_call(nr.IOCTL, (1, termios.TCSETS, like))
+    number, (_, how, made) = PPC64.native(nr.IOCTL, (1, termios.TCSETS, like))
     assert (number, how, len(made)) == (54, 0x802C7414, 44)
     assert LITTLE_64.struct("4I").unpack_from(made) == (0x200, 2, 0xB00, 0x108)
     assert (made[16 + 5], made[16 + 12], made[16 + 17 + 2]) == (6, 10, 0)
-    assert ppc64_call(nr.MMAP, (0, 1, 3, 0x2022, -1, 0))[1][3] == 0xA2
+    assert PPC64.native(nr.MMAP, (0, 1, 3, 0x2022, -1, 0))[1][3] == 0xA2
 
 
 def kernel(size=0x20000):
