@@ -94,6 +94,7 @@ class LinuxArch(ABC):
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
     breakpoint_size: ClassVar[int]
+    wanted: ClassVar[tuple[str, str]] = "", ""  # an option, and how kernels lack it
     pauses: ClassVar[Sequence[bytes]]  # instructions that loops have which wait
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # where a jump to a tracepoint's calls has gone again, if not ftrace_nop as before
@@ -172,10 +173,10 @@ class LinuxArch(ABC):
         """
         return ""
 
-    @staticmethod
-    def limits(config: str) -> str:
+    def limits(self, config: str) -> str:
         """Return what a kernel built so does on no machine; "" if that is nothing."""
-        return ""
+        option, without = self.wanted
+        return without if config and f"CONFIG_{option}=y\n" not in config else ""
 
     @abstractmethod
     def find_state(self, engine: Engine) -> int:

@@ -75,18 +75,14 @@ class LinuxRiscv64(StateArch):
     shown = *_DEBUGGED, "x0"
     breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
     pauses = ()
+    wanted = (
+        "ARCH_HAVE_NMI_SAFE_CMPXCHG",
+        "was built so that kprobe events count hits but record none, and entries "
+        "of traceable functions cannot be probed (newer kernels do both)",
+    )
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_AUIPC_T1, _jump(gate - at - _INSN))
-
-    @staticmethod
-    def limits(config: str) -> str:
-        if not config or "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n" in config:
-            return ""
-        return (
-            "was built so that kprobe events count hits but record none, and entries "
-            "of traceable functions cannot be probed (newer kernels do both)"
-        )
 
     def find_state(self, engine: Engine) -> int:
         values = {f"x{n}": 0x5EED_0000_1234_0000 + 4 * n for n in range(1, 32)}

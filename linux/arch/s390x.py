@@ -69,6 +69,11 @@ class LinuxS390x(StateArch):
     switch_fields: ClassVar = {"thread.ksp": 0}
     breakpoint_size, ftrace_nop = 2, b"\xc0\x04\x00\x00\x00\x00"
     pauses = ()
+    wanted = (
+        "HAVE_EBPF_JIT",
+        "was built without a compiler for BPF, so programs are interpreted, and "
+        "fentry and fexit are refused (kernels for z196 and later have it)",
+    )
 
     @staticmethod
     def native(number: int, args: Args) -> tuple[int, Args]:
@@ -81,15 +86,6 @@ class LinuxS390x(StateArch):
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_LARL_R1, 0, _JG, (gate - at - _JG_AT) // 2)
-
-    @staticmethod
-    def limits(config: str) -> str:
-        if not config or "CONFIG_HAVE_EBPF_JIT=y\n" in config:
-            return ""
-        return (
-            "was built without a compiler for BPF, so programs are interpreted, and "
-            "fentry and fexit are refused (kernels for z196 and later have it)"
-        )
 
     def find_state(self, engine: Engine) -> int:
         address = super().find_state(engine)

@@ -185,31 +185,19 @@ static u64 program_cause(u32 error)
 	return SRR1_TRAP;
 }
 
-/* Return the handler of an exception, or 0. */
-static u64 handler_of(u32 exception)
-{
-	switch (exception) {
-	case DATA_STORAGE: return 0x300;
-	case DATA_SEGMENT: return 0x380;
-	case CODE_STORAGE: return 0x400;
-	case CODE_SEGMENT: return 0x480;
-	case ALIGNMENT:    return 0x600;
-	case PROGRAM:
-	case ILLEGAL:      return 0x700;
-	case NO_FLOATS:    return 0x800;
-	case TRACE:        return 0xd00;
-	case NO_VECTORS:   return 0xf20;
-	case NO_VSX:       return 0xf40;
-	case NO_FACILITY:  return 0xf60;
-	}
-	return 0;
-}
+/* The handlers of exceptions. */
+static const u16 handlers[] = {
+	[DATA_STORAGE] = 0x300, [CODE_STORAGE] = 0x400, [ALIGNMENT] = 0x600,    [PROGRAM] = 0x700,
+	[NO_FLOATS] = 0x800,    [DATA_SEGMENT] = 0x380, [CODE_SEGMENT] = 0x480, [TRACE] = 0xd00,
+	[NO_VECTORS] = 0xf20,   [NO_VSX] = 0xf40,       [NO_FACILITY] = 0xf60,  [ILLEGAL] = 0x700
+};
 
 /* libunicorn has moved the address on, whatever has happened. */
 void on_exception(uc_engine u, u32 exception, void *data)
 {
 	struct board *b = data;
-	u64 at = state(b)->nip - INSN_SIZE, handler = handler_of(exception), cause = 0;
+	u64 handler = exception < sizeof(handlers) / 2 ? handlers[exception] : 0;
+	u64 at = state(b)->nip - INSN_SIZE, cause = 0;
 	u32 error = state(b)->error_code;
 
 	(void)u;
