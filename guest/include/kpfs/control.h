@@ -29,7 +29,7 @@
 #define CTL_SYNTH_DELETE 0x44   /* (name) */
 #define CTL_SYNTH_SIZE 0x45     /* (type): bytes of a field, 0: not known or of any length, -errno */
 /* kpfs/backends/guest/root/event_dirs.py */
-#define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
+#define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *, room): how many are to be done */
 
 /* guest/loader/modules.py */
 #define CTL_MODULE_LOAD 0x100  /* (user address, length): struct module *, or -errno */
@@ -75,7 +75,7 @@ struct kpfs_set_clr {
 	unsigned long enable;
 };
 struct kpfs_trace_dir {
-	struct dentry *made;   /* of the last one, set by its maker */
+	struct dentry *made;   /* set by its maker */
 	struct dentry *remove; /* or, if it is NULL, make: */
 	struct dentry *parent;
 	void (*call)(void); /* or, if it is not NULL, call it */

@@ -10,6 +10,7 @@
 #include <linux/trace_events.h>
 
 #define SYNTH_FIELDS_MAX 64
+#define DIRS_AT_ONCE 16
 
 /*
  * Make and remove the directories of events that have come or gone outside, and call functions of
@@ -17,15 +18,20 @@
  */
 notrace void update_event_dirs(void)
 {
-	struct kpfs_trace_dir d = { 0 };
+	struct kpfs_trace_dir dirs[DIRS_AT_ONCE], *d;
+	long count;
 
-	while (kpfs_control(CTL_TRACE_DIR, (unsigned long)&d, 0) > 0) {
-		if (d.call)
-			d.call();
-		else if (d.remove)
-			tracefs_remove(d.remove);
-		else
-			d.made = tracefs_create_dir(d.name, d.parent);
+	for (d = dirs; d < dirs + DIRS_AT_ONCE; d++)
+		d->made = NULL;
+	while ((count = kpfs_control(CTL_TRACE_DIR, (unsigned long)dirs, DIRS_AT_ONCE)) > 0) {
+		for (d = dirs; d < dirs + count; d++) {
+			if (d->call)
+				d->call();
+			else if (d->remove)
+				tracefs_remove(d->remove);
+			else
+				d->made = tracefs_create_dir(d->name, d->parent);
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FEW = 2  # are made or removed by a call each, more in one
 _DIR = abi.KpfsTraceDir.STRUCT
 NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # bytes, with the NUL
+_MADE = abi.KpfsTraceDir.made
 _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
@@ -43,7 +44,8 @@ class EventDirs:
         self._written = memoryview(b"")  # the bytes there
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
-        self._making: _Key | None = None  # guest code was told to make it
+        # those that guest code was told to make, and at which place
+        self._making: dict[_Key, int] = {}
         self._functions: deque[int] = deque()  # functions of trace points, put off
 
     def changed(self, changes: Sequence[Change]) -> None:
@@ -99,29 +101,31 @@ class EventDirs:
         self._functions.append(function)
         return 0
 
-    def update(self, at: int) -> int:
-        """Tell guest code of one thing that is left to do; 0: there is nothing.
+    def update(self, at: int, room: int) -> int:
+        """Tell guest code of things that are left to do; return how many they are.
 
-        at: its struct kpfs_trace_dir, with what came of the thing before.
+        at: its structures kpfs_trace_dir, with what came of the things before; there is
+        room for so many.
         """
-        made, *_ = _DIR.unpack(self._guest.read(at, _DIR.size))
-        if self._making is not None:
-            self._made(self._making, made)
-            self._making = None
-        if self._functions:
-            data = _DIR.pack(0, 0, 0, self._functions.popleft(), b"")
-            self._guest.write(at, data)
-            return 1
-        while self._left:
-            key, make = self._left.popleft()
+        for key, place in self._making.items():
+            self._made(key, self._guest.read_u64(at + place * _DIR.size + _MADE))
+        self._making.clear()
+        rows: list[bytes] = []
+        while self._functions and len(rows) < room:
+            rows.append(_DIR.pack(0, 0, 0, self._functions.popleft(), b""))
+        while self._left and len(rows) < room:
+            key, make = self._left[0]
+            if key in self._making or (key[0], "") in self._making:
+                break  # it needs the dentry of that
+            self._left.popleft()
             dentry = 0 if make else self._dentries.pop(key, 0)
-            if not make and not dentry:
+            if make:
+                self._making[key] = len(rows)
+            elif not dentry:
                 continue
-            self._making = key if make else None
-            data = _DIR.pack(0, dentry, self._parent(key), 0, _name(key))
-            self._guest.write(at, data)
-            return 1
-        return 0
+            rows.append(_DIR.pack(0, dentry, self._parent(key), 0, _name(key)))
+        self._guest.write(at, b"".join(rows))
+        return len(rows)
 
 
 def _name(key: _Key) -> bytes:

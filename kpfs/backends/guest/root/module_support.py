@@ -80,7 +80,7 @@ class ModuleSupport:
             return self.api.serve(number, first, second)
         dirs = self._parts.event_dirs
         if number == abi.CTL_TRACE_DIR:
-            return dirs.update(first)
+            return dirs.update(first, second)
         if not abi.CTL_TRACE_GET_FILE <= number <= abi.CTL_SYNTH_SIZE:
             return -errno.ENOSYS
         with dirs.deferred():

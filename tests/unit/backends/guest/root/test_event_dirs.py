@@ -16,6 +16,7 @@ FUNCTIONS = {
     "update_event_dirs": UPDATE,
 }
 DIR = abi.KpfsTraceDir.STRUCT
+ROOM = 3
 
 
 class Guest:
@@ -23,9 +24,10 @@ class Guest:
 
     def __init__(self):
         self.calls = []
+        self.batches = []
         self.updates = 0
         self.dirs = None
-        self.memory: dict[int, bytes | bytearray] = {ASKING: bytes(DIR.size)}
+        self.memory: dict[int, bytes | bytearray] = {ASKING: bytes(ROOM * DIR.size)}
         self.last = 0xFF
         self.area = self
         self.note = None
@@ -42,8 +44,8 @@ class Guest:
     def alloc_data(self, _size):
         return 0x4000
 
-    def read(self, at, size):
-        return self.memory[at][:size]
+    def read_u64(self, at):
+        return int.from_bytes(self.memory[ASKING][at - ASKING :][:8], "little")
 
     def write(self, at, data):
         self.memory[at] = data
@@ -70,16 +72,23 @@ class Guest:
 
     def asks(self, dirs):
         """Act as guest code does after a call that may have changed something."""
-        while dirs.update(ASKING):
-            _, remove, parent, function, name = DIR.unpack(self.memory[ASKING])
-            made = 0
-            if function:
-                self.calls.append(("call", function))
-            elif remove:
-                self.calls.append(("remove", remove))
-            else:
-                made = self.create(name.partition(b"\0")[0].decode(), parent)
-            self.memory[ASKING] = DIR.pack(made, 0, 0, 0, b"")
+        while count := dirs.update(ASKING, ROOM):
+            self.batches.append(count)
+            rows = list(DIR.iter_unpack(self.memory[ASKING]))
+            assert len(rows) == count <= ROOM
+            self.memory[ASKING] = b"".join(map(self.acts, rows))
+
+    def acts(self, row):
+        """Do one thing, and return its structure with what came of it."""
+        _, remove, parent, function, name = row
+        made = 0
+        if function:
+            self.calls.append(("call", function))
+        elif remove:
+            self.calls.append(("remove", remove))
+        else:
+            made = self.create(name.partition(b"\0")[0].decode(), parent)
+        return DIR.pack(made, 0, 0, 0, b"")
 
 
 @pytest.fixture
@@ -120,7 +129,7 @@ def test_update_when_the_guest_asks(guest):
         assert guest.calls == []
     guest.asks(dirs)
     assert guest.calls == COME_AND_GONE
-    assert not dirs.update(ASKING)
+    assert not dirs.update(ASKING, ROOM)
 
 
 def test_functions_of_trace_points_are_put_off_as_well(guest):
@@ -148,3 +157,17 @@ def test_many_at_once_are_one_call_of_guest_code(guest):
     guest.dirs.changed(CHANGES)
     assert guest.calls == COME_AND_GONE
     assert guest.updates == 1
+    # an event's directory waits for its group's, a removal for what it removes
+    assert guest.batches == [1, 2, 3]
+
+
+def test_things_are_told_of_as_many_at_once_as_there_is_room(guest):
+    dirs = guest.dirs = EventDirs(guest)
+    names = "abcde"
+    dirs.changed([Change("g", each, come=True, with_group=False) for each in names])
+    dirs.changed([Change("g", each, come=False, with_group=False) for each in names])
+    assert guest.batches == [3, 2, 3, 2]
+    assert guest.calls == [
+        *(("create", each, 0) for each in names),
+        *(("remove", 0x100 + number) for number in range(5)),
+    ]
