@@ -223,9 +223,10 @@ class Filter:
             self.commands.sendmsg((READY,))
             listener = seccomp.install_listener(self.calls, self.meanings)
         except (KernelError, OSError) as error:
-            if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
-                reason = os.strerror(error.errno or 0)
-                print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
+            reason = os.strerror(error.errno or 0)
+            if error.errno == errno.EBUSY:
+                reason = "another process has them, as of a 'kpfs run' around this one"
+            print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
             return
         # each call from here on waits until the runner has given the listener on
         send_fds(self.commands, b"l", [listener])

@@ -52,6 +52,16 @@ def test_without_sendmsg_nothing_is_mirrored(denied):
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", said)
 
 
+@pytest.mark.parametrize("inner", ["run", "trace", "--no-mirror"])
+def test_a_run_within_another_tells_who_has_its_calls(kpfs, inner):
+    words = ("run", inner) if inner.startswith("-") else (inner,)
+    done = kpfs("run", "--", *kpfs.command(*words, "--", "true"))
+    said = "another process has them, as of a 'kpfs run' around this one\n"
+    told = f"kpfs: system calls are not mirrored: {said}"
+    assert done.stderr == ("" if inner == "--no-mirror" else told)
+    assert done.returncode == 0
+
+
 def test_umount_without_poll(denied, mount):
     done = denied("poll", errno.ENOSYS, "umount", str(mount))
     (line,) = done.stderr.splitlines()
