@@ -27,7 +27,7 @@ from kpfs.guest.images import RELEASE
 from kpfs.host import hints, mounts
 from kpfs.host.ending import ended_by_signals
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
-from kpfs.host.process import exit_status
+from kpfs.host.process import die_with_parent, exit_status
 from kpfs.host.progress import waiting_for
 from kpfs.host.terminal import STOPPING, Job
 
@@ -449,9 +449,10 @@ def supervise(
     watched = {*FORWARDED, signal.SIGCHLD, signal.SIGCONT}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     job = Job()
+    runner = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _exec(command, mask if found is None else found, calls, prepare)
+        _exec(command, runner, mask if found is None else found, calls, prepare)
     try:
         if calls:
             calls.hand_over()
@@ -489,6 +490,7 @@ def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> 
 
 def _exec(
     command: Sequence[str],
+    runner: int,
     mask: set[int | signal.Signals],
     calls: Filter | None,
     prepare: Callable[[], None],
@@ -498,6 +500,7 @@ def _exec(
     environment = {**os.environ, **PLACES, **_module_tools()}
     try:
         prepare()
+        die_with_parent(runner)  # other namespaces would undo it
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -154,11 +154,7 @@ def test_a_terminal_that_hangs_up(kpfs, options, script, status, shell):
         others = harness.children(terminal.pid)
         ended = terminal.hang_up()
     assert ended == (-signal.SIGHUP if shell else status)
-    harness.until(lambda: not any(map(runs, others)), "a process is left")
-
-
-def runs(pid):
-    return harness.state(pid) not in ("", "Z")
+    harness.until(lambda: not any(map(harness.alive, others)), "a process is left")
 
 
 @pytest.mark.kernel
