@@ -44,6 +44,11 @@ def status(pid: int) -> dict[bytes, bytes]:
     return {key: value.strip() for key, _, value in (x.partition(b":") for x in lines)}
 
 
+def is_traced(pid: int) -> bool:
+    """Return True if a debugger, or strace, has the process."""
+    return status(pid).get(b"TracerPid", b"0") != b"0"
+
+
 def relatives(pid: int) -> tuple[int, int]:
     """Return the process of a thread, and that process's parent; 0, 0: it is gone.
 

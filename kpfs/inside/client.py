@@ -44,6 +44,8 @@ WINSIZE, TERMIOS = 8, 36  # bytes, as the kernel has them
 _LFLAG, _CC = 3, 6  # places in what termios.tcgetattr() returns
 _LINE_ENDS = termios.VEOF, termios.VEOL, termios.VEOL2
 _TYPED_MAX = 4096  # bytes that a terminal has at most
+# names a queue of messages of the host, for whose answers programs would wait for good
+_FAKEROOT = "FAKEROOTKEY"
 
 
 class LostError(Exception):
@@ -287,9 +289,11 @@ def request_of(
         if own := own_above(path):
             raise SetupError(f"--rw {folder}: the kernel has a {own} of its own")
         folders.append(path)
+    environment = {**os.environ, "PATH": search_path()}
+    environment.pop(_FAKEROOT, None)
     return RunRequest(
         argv=tuple(argv),
-        environment={**os.environ, "PATH": search_path()},
+        environment=environment,
         cwd=cwd,
         writable=tuple(folders),
         hostname=os.uname().nodename,

@@ -17,7 +17,7 @@ import struct
 import time
 from collections.abc import Iterator
 
-from kpfs.base import limits, places
+from kpfs.base import host_process, limits, places
 from kpfs.base.errors import SetupError
 from kpfs.base.signals import fork
 from kpfs.config import KernelChoice
@@ -90,6 +90,8 @@ def connect(choice: KernelChoice) -> socket.socket | None:
         with _locked(f"{path}.lock"):
             with contextlib.suppress(OSError):
                 return _try(path)
+            if host_process.is_traced(os.getpid()):
+                return None  # strace -f would wait until it ends
             _start(choice, path)
             return _try(path)
     except (OSError, UnfitError):

@@ -89,12 +89,11 @@ def further() -> tuple[int, ...]:
     jobserver = _JOBSERVER.search(os.environ.get("MAKEFLAGS", ""))
     left_out = set(map(int, jobserver.groups())) if jobserver else set()
     made = []
-    for fd in sorted(map(int, os.listdir("/proc/self/fd"))):
-        with contextlib.suppress(OSError):  # the listing's own is closed
-            if fd in _FURTHER and os.get_inheritable(fd):
-                if fd not in left_out and _can_be_passed(fd, terminals):
-                    made.append(fd)
-    return tuple(made[:_MOST])
+    for fd in _FURTHER:
+        with contextlib.suppress(OSError):  # it is not open
+            if os.get_inheritable(fd) and _can_be_passed(fd, terminals):
+                made.append(fd)
+    return tuple(fd for fd in made if fd not in left_out)[:_MOST]
 
 
 def _can_be_passed(fd: int, terminals: Sequence[int]) -> bool:

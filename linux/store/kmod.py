@@ -80,14 +80,20 @@ def _root(folder: str) -> str:
     It is in the user's cache if depmod cannot write beside the image.
     """
     modules = os.path.join(folder, image.MODULES)
-    if not os.access(folder, os.W_OK):
-        made = os.stat(modules).st_mtime_ns
-        folder = os.path.join(
-            places.private_cache(), f"{os.path.basename(folder)}-{made}"
-        )
-    elif os.path.isdir(modules):
-        return modules
-    return os.path.join(folder, TREE)
+    root = modules if os.path.isdir(modules) else os.path.join(folder, TREE)
+    if os.access(folder, os.W_OK) or _has_tables(root):
+        return root
+    made = os.stat(modules).st_mtime_ns
+    name = f"{os.path.basename(folder)}-{made}"
+    return os.path.join(places.private_cache(), name, TREE)
+
+
+def _has_tables(root: str) -> bool:
+    """Return True if depmod has run there before, as nobody need write then."""
+    with contextlib.suppress(OSError):
+        places = os.scandir(os.path.join(root, "lib/modules"))
+        return any(os.path.exists(os.path.join(one.path, _TABLE)) for one in places)
+    return False
 
 
 def load_order(folder: str, release: str, name: str) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from kpfs.inside import client
 from tests import harness
 
 # the other end is a child, which knows what this end has read
@@ -70,3 +71,10 @@ def test_a_command_may_take_long_to_end():
 def test_a_process_that_is_killed_is_told(script):
     done = run(*script)
     assert "the process that runs the kernel was killed" in done.stderr
+
+
+def test_no_program_waits_for_fakeroot_of_the_host(monkeypatch):
+    monkeypatch.setenv("FAKEROOTKEY", "1")
+    monkeypatch.setenv("KEPT", "2")
+    environment = client.request_of(["true"], []).environment
+    assert ("FAKEROOTKEY" in environment, environment["KEPT"]) == (False, "2")

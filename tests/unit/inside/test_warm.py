@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.base import places
+from kpfs.base import host_process, places
 from kpfs.config import KernelChoice
 from kpfs.inside import warm
 from kpfs.inside.machine import CommandSession
@@ -134,6 +134,28 @@ def test_a_client_that_waits_no_more_has_nothing_run():
         ours.shutdown(socket.SHUT_RD)
         kernel = SimpleNamespace(loop=None)
         CommandSession(stand_in(kernel), theirs).run(stand_in(None), [])  # no error
+
+
+TRACED = """
+import ctypes, os
+from kpfs.base.host_process import is_traced
+before = is_traced(os.getpid())
+ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+print(before, is_traced(os.getpid()))
+"""
+
+
+def test_a_traced_command_leaves_no_process_behind(monkeypatch, tmp_path):
+    """The tracer, which waits for all, would wait for that."""
+    done = harness.run(sys.executable, "-c", TRACED, cwd=harness.ROOT)
+    assert done.stdout == "False True\n"
+    started = []
+    monkeypatch.setattr(warm, "ready_at", lambda _: str(tmp_path / "socket"))
+    monkeypatch.setattr(warm, "_start", lambda *_: started.append(1))
+    for is_traced in (True, False):
+        monkeypatch.setattr(host_process, "is_traced", lambda _, it=is_traced: it)
+        assert warm.connect(KernelChoice("any", False)) is None
+        assert bool(started) == (not is_traced)
 
 
 def test_a_lock_that_is_held_for_ever(monkeypatch, tmp_path):

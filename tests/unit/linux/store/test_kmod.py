@@ -56,6 +56,16 @@ def order(folder, name):
     return kmod.load_order(str(folder), RELEASE, name)
 
 
+@needs_kmod
+@pytest.mark.parametrize("used", [False, True])
+def test_a_read_only_kernel_that_was_used_needs_no_cache(folder, monkeypatch, used):
+    before = kmod.install(str(folder), RELEASE) if used else ""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    place = kmod.install(str(folder), RELEASE)
+    assert (place == before, (folder / "cache").exists()) == (used, not used)
+
+
 def test_files_are_unpacked_once(folder, bare):
     place = kmod.install(str(folder), RELEASE)
     assert place == f"{folder}/installed/lib/modules/{RELEASE}"
