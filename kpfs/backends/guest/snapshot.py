@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from operator import is_
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
 
 from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.backends.handlers import UserHandler
@@ -149,6 +150,8 @@ class _Walk:
             self._reach(one.func, one.args, one.keywords)
         elif isinstance(one, memoryview):
             self._reach(one.obj)
+        elif isinstance(one, ReferenceType):
+            self._reach(one())
         elif type(one).__module__.startswith(_OURS):
             return self._instance(one)
         else:
