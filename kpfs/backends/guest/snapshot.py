@@ -39,6 +39,7 @@ from weakref import ReferenceType
 from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.backends.handlers import UserHandler
 from kpfs.base.lock import FairLock, Waiter
+from kpfs.emulator.coverage import BlockCoverage
 from kpfs.emulator.stops import Stops
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.frozen import freeze, thaw
@@ -60,6 +61,7 @@ _LEAVES: tuple[type, ...] = (
         Watchdog,
         UserHandler,
         GuestCoverage,
+        BlockCoverage,
         Stops,
         ctypes.CDLL,
         ctypes._SimpleCData,
@@ -91,11 +93,12 @@ class KernelSnapshot:
         """Put the kernel back into that state.  Context: control, lock held."""
         guest = self._guest
         # these are the user's
-        follower, host_clock = guest.modules.text_follower, guest.clock.host
+        follower, stands = guest.modules.text_follower, guest.cpus.stands
+        host_clock = guest.clock.host
         thaw(self._frozen, guest.memory, guest.cpus)
         for put in self._puts:
             put()
-        guest.modules.text_follower = follower
+        guest.modules.text_follower, guest.cpus.stands = follower, stands
         guest.clock.read_host_by(host_clock)
         if follower is not None:
             follower.changed(guest.modules)
@@ -235,7 +238,8 @@ def _put_dict(
         or not all(map(is_, one, keys))
     ):
         one.clear()
-        one.update(zip(keys, values, strict=True))
+        # of pairs a Counter would count each
+        one.update(dict(zip(keys, values, strict=True)))
 
 
 def _put_list(one: list[object], items: tuple[object, ...]) -> None:

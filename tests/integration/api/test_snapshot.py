@@ -60,6 +60,37 @@ def test_it_goes_back_after_all_files_were_read(k):
     assert k.read("tracing/trace") == text
 
 
+def test_losses_are_those_of_then(k):
+    """They are counted for each probe that was there."""
+    k.kprobe("vfs_read", print).unregister()
+    then = k.snapshot()
+    k.kprobe("vfs_write", print).unregister()
+    k.restore(then)
+    assert k.lost() == []
+
+
+@pytest.mark.parametrize("begun", ["before", "after"])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_coverage_goes_on_over_a_restore(k, begun, loaded):
+    """It is the user's, and counts in modules that come and go by that, too."""
+    if begun == "before":
+        k.cover()
+    if loaded:
+        k.insmod("kprobe_example")
+    then = k.snapshot()
+    if begun == "after":
+        k.cover()
+    counts = []
+    for _ in range(3):
+        if loaded:
+            k.rmmod("kprobe_example")
+        k.insmod("kprobe_example")
+        k.restore(then)
+        counts.append(k.coverage().functions()["kprobe_example_init"])
+    before = int(loaded and begun == "before")
+    assert counts == [before + 1, before + 2, before + 3]
+
+
 def test_tasks_and_probes_of_then_can_be_used_again(k):
     hits: list[object] = []
     task, probe = k.task(pid=4242), k.kprobe("vfs_open", hits.append)
