@@ -98,7 +98,9 @@ class KernelSnapshot:
         thaw(self._frozen, guest.memory, guest.cpus)
         for put in self._puts:
             put()
-        guest.modules.text_follower, guest.cpus.stands = follower, stands
+        guest.modules.text_follower = follower
+        if stands is not None:
+            guest.cpus.follow_blocks(stands)
         guest.clock.read_host_by(host_clock)
         if follower is not None:
             follower.changed(guest.modules)

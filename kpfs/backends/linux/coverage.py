@@ -54,6 +54,7 @@ class LinuxCoverage(Collector):
         self._kernel, self._of_kernel = kernel, of_kernel
         self._files = ModuleFiles(kernel)
         self._parts: dict[int, tuple[int, int]] = {}  # struct module: core and init
+        self._counted: tuple[Board, BlockCoverage] | None = None
         self._places = {name: kernel.symbols.address(name) for name in _STOPS}
         tells = kernel.structures["module"].has("kallsyms")
         if not all(self._places.values()) or not tells:
@@ -62,9 +63,14 @@ class LinuxCoverage(Collector):
         self._board(kernel.machine.board)
 
     def _board(self, board: Board) -> None:
-        """Count on a board that has just been made, or goes on."""
+        """Count on a board that has just been made, or goes on.
+
+        One that is told of twice keeps its records of blocks, to which its hooks lead.
+        """
         kernel = self._kernel
-        blocks = BlockCoverage(board.address, board.flush)
+        if self._counted is None or self._counted[0] is not board:
+            self._counted = board, BlockCoverage(board.address, board.flush)
+        blocks = self._counted[1]
         self.begin(blocks)
         self._parts.clear()
         board.set(coverage=blocks.address)

@@ -203,6 +203,18 @@ def test_a_snapshot_is_gone_back_to_any_number_of_times(fresh):
 
 
 @pytest.mark.kernel
+def test_coverage_of_the_kernel_goes_on_over_a_restore(fresh):
+    taken = fresh.snapshot()
+    fresh.cover(kernel=True)
+    counts = []
+    for _ in range(3):
+        fresh.read("version")
+        fresh.restore(taken)
+        counts.append(fresh.coverage().functions()["version_proc_show"])
+    assert counts == [1, 2, 3]
+
+
+@pytest.mark.kernel
 def test_a_snapshot_revives_a_dead_kernel(fresh, caplog):
     taken = fresh.snapshot()
     with pytest.raises(OSError, match="panic"):

@@ -61,7 +61,7 @@ def test_it_goes_back_after_all_files_were_read(k):
 
 
 def test_losses_are_those_of_then(k):
-    """They are counted for each probe that was there."""
+    """Each probe that was there has its count of them."""
     k.kprobe("vfs_read", print).unregister()
     then = k.snapshot()
     k.kprobe("vfs_write", print).unregister()
@@ -72,7 +72,7 @@ def test_losses_are_those_of_then(k):
 @pytest.mark.parametrize("begun", ["before", "after"])
 @pytest.mark.parametrize("loaded", [False, True])
 def test_coverage_goes_on_over_a_restore(k, begun, loaded):
-    """It is the user's, and counts in modules that come and go by that, too."""
+    """Coverage is the user's, and counts in modules that come and go by that, too."""
     if begun == "before":
         k.cover()
     if loaded:
