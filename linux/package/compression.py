@@ -58,6 +58,13 @@ def too_large(what: str, limit: int = MAX_UNPACKED) -> str:
     return f"{what} is damaged: it holds more than any kernel ({limit >> 20} MiB)"
 
 
+def zstd_packer(level: int) -> Callable[[bytes], bytes]:
+    """Return a function that packs data by zstd, for decompress()."""
+    import zstandard
+
+    return zstandard.ZstdCompressor(level).compress
+
+
 # ---- one function for each compression: at most room bytes; ValueError: damaged
 def _by_library(
     unpacker: _Unpacker, data: bytes, room: int, error: type[Exception]

@@ -121,3 +121,9 @@ def test_a_dictionary_has_a_limit(monkeypatch):
     monkeypatch.setattr(compression, "MAX_DICTIONARY", 1 << 16)
     with pytest.raises(UnfitError, match="damaged"):
         decompress(lzma.compress(b"text"), "it")
+
+
+def test_what_zstd_packs_comes_back():
+    packed = compression.zstd_packer(1)(TEXT)
+    assert len(packed) < len(TEXT) / 2
+    assert decompress(packed, "it") == TEXT

@@ -5,7 +5,6 @@ import lzma
 import os
 import threading
 import zipfile
-import zlib
 
 import pytest
 
@@ -45,14 +44,37 @@ def modules(tmp_path):
     return ModuleArchive(str(path))
 
 
-def test_it_is_packed_at_the_level_that_takes_least_time(tmp_path):
+def test_modules_that_are_not_packed_are_packed_and_come_back(tmp_path):
     data = (SHIPPED / f"{NAMES[0]}.ko").read_bytes()
     path = str(tmp_path / "modules")
-    archives.write_archive([("kernel/a.ko", data)], path, threading.Event())
-    packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
-    (entry,) = zipfile.ZipFile(path).infolist()
-    assert entry.compress_size == len(packer.compress(data) + packer.flush())
-    assert ModuleArchive(path).read("a") == data
+    files = [("kernel/a.ko", data), ("modules.order", b"kernel/a.ko\n" * 100)]
+    archives.write_archive(files, path, threading.Event())
+    assert all(e.compress_size < e2 for e, e2 in zip_sizes(path, files))
+    with ModuleArchive(path) as archive:
+        assert archive.read("a") == data
+        assert [*archive.files()] == files
+        archive.unpack(str(tmp_path / "out"))
+    for name, content in files:
+        assert (tmp_path / "out" / name).read_bytes() == content
+
+
+def zip_sizes(path, files):
+    """Return each entry of an archive, with the size of what it was made of."""
+    entries = zipfile.ZipFile(path).infolist()
+    return zip(entries, (len(data) for _, data in files), strict=True)
+
+
+@pytest.mark.parametrize("limit", ["MAX_MODULE", "MAX_UNPACKED"])
+def test_a_module_that_unpacks_to_too_much(tmp_path, monkeypatch, limit):
+    path = str(tmp_path / "modules")
+    files = [(f"kernel/{name}.ko", bytes(800)) for name in "ab"]
+    archives.write_archive(files, path, threading.Event())
+    monkeypatch.setattr(archives, limit, 700 if limit == "MAX_MODULE" else 1500)
+    with (
+        ModuleArchive(path) as archive,
+        pytest.raises(UnfitError, match="more than any"),
+    ):
+        archive.unpack(str(tmp_path / "out"))
 
 
 PACKED = {
