@@ -43,6 +43,7 @@ class MissingError(UnfitError):
 
 def each(function: Callable[[T], U], things: list[T]) -> list[U]:
     """Call a function that waits for servers for several things at once."""
+    _context()  # each thread would make one of its own
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(function, things))
 
