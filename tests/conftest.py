@@ -80,9 +80,8 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection():
     """Collect the tests while nothing is collected as garbage, and keep them frozen.
 
-    The collector would go through them, some million objects, again and again, and so
-    would kpfs.base.mapping whenever a kernel ends: 0.3 s each time. What unfreezes all
-    objects for a test freezes them again.
+    The collector would go through them, some million objects, again and again. What
+    unfreezes all objects for a test freezes them again.
     """
     gc.disable()
     try:

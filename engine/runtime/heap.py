@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from kpfs.base import mapping
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import Machine
 
@@ -38,7 +39,8 @@ class Heap:
             start = self.machine.area.alloc_data(room)
             end = start + room
             view = self.machine.view(start, room)
-            self._chunk = start, view, view.cast("B").cast("Q")
+            words = mapping.known(view.cast("B").cast("Q"))
+            self._chunk = start, view, words
         self._fill = (start + size, end)
         self._chunk_of[start] = self._chunk
         return KAddr(start)
@@ -50,7 +52,7 @@ class Heap:
     def view(self, addr: KAddr, size: int) -> memoryview:
         """Return the bytes of a block."""
         start, view, _ = self._chunk_of[addr]
-        return view[addr - start : addr - start + size]
+        return mapping.known(view[addr - start : addr - start + size])
 
     def words(self, addr: KAddr) -> tuple[memoryview, int]:
         """Return (64-bit words of a block's chunk, index of the block's first)."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from struct import Struct
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.ktypes import KAddr
 from kpfs.base.typed import TypeVar
 from kpfs.engine.machine import Machine
@@ -45,7 +45,8 @@ class Runtime:
         size = KpCpu.SIZE * machine.nr_cpus
         cpus = self.heap.alloc(size)
         words, base = self.heap.words(cpus)
-        self.cpu_words = words[base : base + size // 8]  # all struct kp_cpu
+        # all struct kp_cpu
+        self.cpu_words = mapping.known(words[base : base + size // 8])
         self.cpus = [
             KpCpu(KAddr(cpus + i * KpCpu.SIZE), self.cpu_words, i * CPU_WORDS)
             for i in range(machine.nr_cpus)

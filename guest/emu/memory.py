@@ -85,7 +85,7 @@ class Memory(machine.Memory):
         self.all_size = len(self.ram)
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self.ram.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page per touch: 2 MiB RSS
-        self._view = memoryview(self.ram)
+        self._view = mapping.known(memoryview(self.ram))
         self._image_start, self._image_end = abi.MODULE_BASE, KERNEL_MAP
         self.image_pages_end = LOW_SIZE  # physical end of the kernel image
         self._low = PAGE_SIZE
@@ -283,7 +283,7 @@ class Memory(machine.Memory):
     def view(self, addr: int, size: int) -> memoryview:
         """Return writable bytes, which are valid as long as the memory is."""
         at = self.translate(addr, size)
-        return self._view[at : at + size]
+        return mapping.known(self._view[at : at + size])
 
     def forget(self, phys: int, size: int) -> None:
         """Make whole pages zero again, and give their memory back to the host."""

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.abi import (
     DELTA_BITS,
     MAX_SMALL_DATA,
@@ -165,11 +165,13 @@ class CpuRing:
         self._room = room
         start = self.addr + header
         view = self._machine.view(self.addr, header)
-        self._ring = ring = KpRing(self.addr, view.cast("B").cast("Q"), 0)
-        self._page_entries = view[abi.KpRing.page_entries :].cast("B").cast("I")
+        words = mapping.known(view.cast("B").cast("Q"))
+        self._ring = ring = KpRing(self.addr, words, 0)
+        entries = view[abi.KpRing.page_entries :].cast("B").cast("I")
+        self._page_entries = mapping.known(entries)
         size = room.nr_pages * PAGE_SIZE
         self.pages = self._machine.view(KAddr(start + PAGE_SIZE), size)
-        self._words = self.pages.cast("B").cast("I")
+        self._words = mapping.known(self.pages.cast("B").cast("I"))
         ring.pages, ring.nr_pages = start + PAGE_SIZE, room.nr_pages
         ring.scratch, ring.counter = start, start - 8
 

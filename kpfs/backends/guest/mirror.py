@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.syslog import GuestSyslog
 from kpfs.backends.guest.task_book import GuestTaskBook
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.ktypes import Caller
 from kpfs.base.log import Log
@@ -131,7 +131,7 @@ class _Block:
     def __init__(self, guest: Guest, func: int) -> None:
         self.at = guest.area.alloc_data(_BLOCK_SIZE)
         self.view = guest.view(self.at, _BLOCK_SIZE)
-        self.words = self.view[:_CALL_SIZE].cast("Q")
+        self.words = mapping.known(self.view[:_CALL_SIZE].cast("Q"))
         self.call = guest.syscalls.prepare(func, self.at)
 
     def place(self, at: int, text: bytes) -> int:

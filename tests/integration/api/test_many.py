@@ -31,12 +31,22 @@ def held():
 """
 CLOSE = """
 first = None
+
+
+def walk():
+    raise AssertionError("all objects of the process are looked at")
+
+
+gc.get_objects = walk  # millions of them may be somebody else's
 for _ in range(number):
     k = kpfs.Kernel(kernel=kernel)
     assert k.read("version").startswith("Linux version")
     if "riscv64" not in kernel:  # which refuses probes at functions' beginnings
-        k.write("tracing/kprobe_events", "p:e vfs_read")
-        k.write("tracing/events/kprobes/e/enable", "1")
+        k.write("tracing/kprobe_events", "p:e vfs_read\\nr:r vfs_read $retval\\n")
+        k.write("tracing/events/kprobes/enable", "1")
+        k.write("tracing/events/kprobes/r/filter", "arg1 > 0")
+        k.write("tracing/events/kprobes/e/trigger", "stacktrace:1")
+        k.write("tracing/set_event_pid", "1 2 3")
     k.read("version")
     state = k.snapshot()
     k.restore(state)

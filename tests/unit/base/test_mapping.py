@@ -50,6 +50,28 @@ def test_a_view_that_the_collector_does_not_know():
     assert memory.closed
 
 
+def test_a_known_view_is_found_without_a_look_at_all_objects(monkeypatch):
+    memory, other = mapping.make(4096), mapping.make(4096)
+    views = [mapping.known(memoryview(memory)[at:].cast("B")) for at in (0, 8)]
+    kept = mapping.known(memoryview(other))
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "get_objects", lambda: pytest.fail("they are looked at"))
+        mapping.unmap(memory)
+    assert memory.closed
+    for view in views:
+        with pytest.raises(ValueError, match="released"):
+            view[0]
+    kept[0] = 7
+    assert other[0] == 7
+
+
+def test_a_view_that_has_ended_is_not_known():
+    memory, before = mapping.make(4096), len(mapping._known)
+    mapping.known(memoryview(memory))
+    assert len(mapping._known) == before
+    mapping.unmap(memory)
+
+
 def test_no_room(monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
