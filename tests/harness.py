@@ -49,9 +49,10 @@ S390X = "6.12-s390x"
 PPC64, OLD_PPC64 = "6.12-ppc64el", "6.1-ppc64el"
 S390X_TWO_CPUS, PPC64_TWO_CPUS = f"{S390X}+cpus=2", f"{PPC64}+cpus=2"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
+NEW_MIPS64 = "6.12-mips64el"
 ARMHF_TWO_CPUS, I386_TWO_CPUS = f"{ARMHF}+cpus=2", f"{I386}+cpus=2"
 MIPS64_TWO_CPUS = f"{MIPS64}+cpus=2"
-FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
+FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64, NEW_MIPS64
 # of these, the ones for all: another byte order, and longs of 32 bits
 EXEMPLARS = S390X, ARMHF
 KERNELS = {  # by markers of the tests that run them
@@ -74,6 +75,7 @@ KERNELS = {  # by markers of the tests that run them
     "i386_two_cpus": (I386_TWO_CPUS,),
     "mips64_kernel": (MIPS64,),
     "mips64_two_cpus": (MIPS64_TWO_CPUS,),
+    "new_mips64_kernel": (NEW_MIPS64,),
 }
 # the packages of those with two CPUs
 PACKAGES = {

@@ -78,7 +78,9 @@ def find_modules(trial: Trial, tables: Tables) -> None:
     for each in sections:
         if each.name in _TABLES:
             field, count = _TABLES[each.name]
-            found[field], found[count] = _table(trial, coming, places[each.name], each)
+            found[field], found[count] = find_table(
+                trial, coming, places[each.name], each
+            )
     code = {name: at for name, at in places.items() if name not in _TABLES}
     found |= _memories(trial, tables, coming, module, code)
     _add_sections(trial, tables, found, live, places)
@@ -150,13 +152,14 @@ def _kallsyms(trial: Trial, live: bytes, name: str) -> int:
     return trial.offset([live], has_symbols)
 
 
-def _table(
+def find_table(
     trial: Trial, coming: bytes, table: int, section: Section
 ) -> tuple[int, int]:
     """Return the fields of a table's address and of the number of its rows, nearby."""
-    rows = (8 + trial.long,) if section.name == _JUMPS else _ROWS
+    long = trial.long  # jumps have distances or, as on mips64, addresses
+    rows = (8 + long, 3 * long) if section.name == _JUMPS else _ROWS
     for at in trial.offsets([coming], lambda _, word: word == table):
-        near = range(at - _NEAR * trial.long, at + _NEAR * trial.long, 4)
+        near = range(at - _NEAR * long, at + _NEAR * long, 4)
         for each in sorted(near, key=lambda each: abs(each - at)):
             count = trial.number(coming, each, 4)
             if count in (section.size // row for row in rows):

@@ -3,7 +3,7 @@
 
 Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
 kpfs.linux.running.probe_layouts, kpfs.linux.running.ring_layouts,
-kpfs.linux.running.module_layouts, kpfs.linux.running.call_layouts,
+kpfs.linux.running.call_layouts,
 kpfs.linux.running.data_layouts and kpfs.linux.running.inserting.
 """
 
@@ -96,6 +96,7 @@ def test_kernels_without_btf_show_the_same_each_time(name):
             (harness.ARMHF, "overlay"),
             (harness.I386, "fuse"),
             (harness.MIPS64, "overlay"),
+            (harness.NEW_MIPS64, "overlay"),
         )
     ),
 )
