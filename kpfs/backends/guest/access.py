@@ -83,6 +83,7 @@ class GuestAccess:
 
     def close(self) -> None:
         if not self.closed:
+            self.handlers.check()
             self.closed = True
             self.root.stop()
 

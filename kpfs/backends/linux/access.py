@@ -55,6 +55,7 @@ class LinuxAccess:
 
     def close(self) -> None:
         if not self.closed:
+            self.handlers.check()
             self.closed = True
             self.kernel.stop()
 

@@ -127,11 +127,12 @@ def test_exception_of_a_handler_comes_out(k, task):
         pytest.raises(LookupError, match="in a handler"),
     ):
         task.syscall("nanosleep", second, 0)
-    with (
-        k.kprobe("vfs_read", lambda _r: k.read("version") and 0),
-        pytest.raises(RuntimeError, match="a handler cannot run the kernel"),
-    ):
-        k.read("version")
+    for use in (lambda: k.read("version"), k.close):
+        with (
+            k.kprobe("vfs_read", lambda _r, use=use: use()),
+            pytest.raises(RuntimeError, match="a handler cannot run the kernel"),
+        ):
+            k.read("version")
     assert listed(k) == []
 
 
