@@ -39,7 +39,7 @@ class _Told(NamedTuple):
     switches: list[int]  # by its own will, and not
 
 
-class _MadeTasks(NamedTuple):
+class MadeTasks(NamedTuple):
     """The tasks that were made."""
 
     addrs: list[int]
@@ -77,7 +77,7 @@ def find_tasks(trial: Trial, tables: Tables) -> None:
     pointer = min(pointers, key=lambda at: (trial.number(sleepers[0], at), -at))
     for name, distance in trial.arch.switch_fields.items():
         at[name] = pointer + distance
-    at["on_cpu"], size_of_one = _on_cpu(trial, made, at["stack"], sleepers)
+    at["on_cpu"], size_of_one = find_on_cpu(trial, made, at["stack"], sleepers)
     bits = {"on_cpu": (0, 8)} if size_of_one == 1 else {}
     at["signal"], at["thread_node"], head = _threads(trial, made.addrs, raws)
     tables.layouts["task_struct"] = StructLayout(size, at, bits)
@@ -86,8 +86,8 @@ def find_tasks(trial: Trial, tables: Tables) -> None:
     tables.data["init_task"] = init, size
 
 
-def _make(trial: Trial, size: int) -> _MadeTasks:
-    made = _MadeTasks([], [], [], [])
+def _make(trial: Trial, size: int) -> MadeTasks:
+    made = MadeTasks([], [], [], [])
 
     def fork() -> None:
         slot = AGENT
@@ -108,7 +108,7 @@ def _make(trial: Trial, size: int) -> _MadeTasks:
 
 
 def _all_tasks(
-    trial: Trial, made: _MadeTasks, pid: int, size: int
+    trial: Trial, made: MadeTasks, pid: int, size: int
 ) -> tuple[int, dict[int, int]]:
     """Return where the list of tasks is in one, and all tasks by their numbers.
 
@@ -158,8 +158,8 @@ def _of_files(
     return found
 
 
-def _on_cpu(
-    trial: Trial, made: _MadeTasks, stack: int, sleepers: Sequence[bytes]
+def find_on_cpu(
+    trial: Trial, made: MadeTasks, stack: int, sleepers: Sequence[bytes]
 ) -> tuple[int, int]:
     """Return the field that is 1 while a task runs, and 0 while it could or sleeps.
 
@@ -169,8 +169,10 @@ def _on_cpu(
     on_one = trial.board.get(abi.Board.nr_cpus) == 1  # others run on another one
     raws, runs = [*sleepers], [False for _ in sleepers]
     for pointer, seen in made.turns:
-        for raw, its_stack in zip(seen, stacks, strict=False):
-            if (is_running := _is_on(pointer, its_stack)) or on_one:
+        # another stack may end where its own begins
+        own = max((stack for stack in stacks if _is_on(pointer, stack)), default=0)
+        for raw, stack_of_it in zip(seen, stacks, strict=False):
+            if (is_running := stack_of_it == own) or on_one:
                 raws.append(raw)
                 runs.append(is_running)
     for size in (4, 1):

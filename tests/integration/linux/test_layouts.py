@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layouts that are found in a kernel are those that its own BTF has.
 
-Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
+Tests kpfs.linux.running.trial,
 kpfs.linux.running.probe_layouts, kpfs.linux.running.ring_layouts,
 kpfs.linux.running.call_layouts,
 kpfs.linux.running.data_layouts and kpfs.linux.running.inserting.
@@ -26,7 +26,7 @@ KERNELS = harness.on_each(
 # fields that have other names in some kernels
 NAMES = {"cpu": "thread_info.cpu", "ainsn.insn": "ainsn.api.insn"}
 LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
-WITHOUT_JUMPS = {harness.S390X, harness.ARM64, harness.MIPS64_TWO_CPUS}
+WITHOUT_JUMPS = {harness.S390X, harness.ARM64, harness.MIPS64, harness.NEW_MIPS64}
 STRUCTURES = {
     *("task_struct", "signal_struct", "kprobe", "kretprobe", "trace_kprobe"),
     *("trace_probe_event", "trace_event_call", "trace_array", "trace_buffer"),
@@ -75,7 +75,7 @@ def test_layouts_are_found_as_btf_has_them(name):
 
 @pytest.mark.parametrize(
     "name",
-    harness.on_each((harness.ARMHF, harness.I386, harness.MIPS64)),
+    harness.on_each((harness.ARMHF, harness.I386, harness.MIPS64, harness.NEW_MIPS64)),
 )
 def test_kernels_without_btf_show_the_same_each_time(name):
     saved = SavedKernel(store.folder(name))
