@@ -71,7 +71,7 @@ class InsideFile:
         return InsideFile(self._channel, f"{self._path}/{name}".lstrip("/"))
 
     def read_text(self) -> str:
-        reader, data = self.reader(keep=False), b""
+        reader, data = self.reader(keep=False), bytearray()
         while piece := reader.read(0):
             data += piece
         return data.decode(errors="replace")

@@ -112,10 +112,10 @@ class ReadyText:
             self._tails = now, {}
         tails = self._tails[1]
         if hidden not in tails:
-            tail, start = b"", len(self._shown)
+            tail, start = bytearray(), len(self._shown)
             while len(tail) < MAX_TAIL and (piece := real(start + len(tail), PIECE)):
                 tail += piece
-            tails[hidden] = tail
+            tails[hidden] = bytes(tail)
         return tails[hidden]
 
     def fingerprint(self, memory: KernelMemory) -> bytes:

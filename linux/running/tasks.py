@@ -417,7 +417,8 @@ class Tasks:
 
     def read_file(self, path: str) -> bytes:
         """Return a file's contents, read by the agent.  Context: lock held."""
-        agent, content = self.agent, b""
+        # bytes would be copied by each read
+        agent, content = self.agent, bytearray()
         name = path.encode("latin-1") + b"\0"
         opening = Op(nr.OPENAT, (nr.AT_FDCWD, name, os.O_RDONLY, 0))
         fd = self.call(agent, opening, why=path).results[0]
@@ -429,7 +430,7 @@ class Tasks:
                     raise KernelError(errno.EFBIG, path)
         finally:
             self.request(agent, [Op(nr.CLOSE, (fd,))])
-        return content
+        return bytes(content)
 
     def _pass(self, task: AgentTask) -> None:
         """Let a moment pass for a task that waits for a grace period and the like.

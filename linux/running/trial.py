@@ -91,7 +91,8 @@ class Trial:
     def text(self, path: str) -> str:
         """Return what a file of the kernel has."""
         opening = nr.AT_FDCWD, path.encode() + b"\0", os.O_RDONLY, 0
-        (fd,), found = self._done(self.run(Op(nr.OPENAT, opening))), b""
+        (fd,) = self._done(self.run(Op(nr.OPENAT, opening)))
+        found = bytearray()  # which thousands of reads do not copy
         while True:
             reply = self.run(Op(nr.READ, (fd, Out(_ROOM), _ROOM)))
             (size,) = self._done(reply)

@@ -107,7 +107,7 @@ class InsideFiles:
             if error.errno != errno.EISDIR:
                 raise
             return "\n".join(name for name, _ in names_of(node))
-        data = b""
+        data = bytearray()
         while piece := file.read(UNREAD, len(data)):
             data += piece
         file.release()
