@@ -57,6 +57,12 @@ def unmap(*mappings: mmap.mmap) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def empty(one: mmap.mmap) -> None:
+    """Give the memory of a mapping back whose views are in use: they show zeros."""
+    if not _close(one):
+        one.madvise(mmap.MADV_DONTNEED)
+
+
 def _known_views() -> list[object]:
     return [reference() for reference in _known.copy().values()]
 

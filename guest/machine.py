@@ -327,12 +327,15 @@ class Guest:
         word |= abi.CONFIG_LEGACY_SYMBOLS if built.legacy_symbols else 0
         return word
 
-    def close(self) -> None:
-        """Free the emulator and the memory; the guest is gone."""
+    def close(self, *, in_use: bool = False) -> None:
+        """Free the emulator and the memory; the guest is gone.
+
+        in_use: readers may still look at the memory, until they learn that.
+        """
         self.sched.dead = "the guest is gone"
         self.host_tasks.close()
         self.cpus.close()
-        self.memory.close()
+        self.memory.close(in_use=in_use)
 
     def _module_percpu(self) -> ModulePerCpu:
         size = self.info.percpu_size

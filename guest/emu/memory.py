@@ -102,9 +102,12 @@ class Memory(machine.Memory):
         """Return where the physical memory lies in this process."""
         return ctypes.addressof(ctypes.c_char.from_buffer(self.ram))
 
-    def close(self) -> None:
-        """Unmap all of it; any use is a ValueError from now on."""
-        mapping.unmap(self.ram)
+    def close(self, *, in_use: bool = False) -> None:
+        """Unmap all of it; any use is a ValueError from now on, or shows zeros."""
+        if in_use:
+            mapping.empty(self.ram)
+        else:
+            mapping.unmap(self.ram)
 
     # ---- set-up (control)
     def alloc_low(self, size: int) -> int:

@@ -64,7 +64,7 @@ class Booted:
         finally:
             settle_heap()
         log.info("reboot")
-        old.retire()
+        old.retire(in_use=True)
         self._enter(fresh)
 
     def _enter(self, kernel: GuestKernel) -> None:

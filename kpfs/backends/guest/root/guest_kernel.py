@@ -210,13 +210,13 @@ class GuestKernel:
         with self.lock:
             self.retire()
 
-    def retire(self) -> None:
+    def retire(self, *, in_use: bool = False) -> None:
         """End the guest at once; its open files answer ESHUTDOWN.
 
-        Context: control, lock held.
+        in_use: as of Guest.close().  Context: control, lock held.
         """
         self._shut_out()
-        self.guest.close()
+        self.guest.close(in_use=in_use)
 
     def change(self, action: Callable[[], None]) -> None:
         """Do what makes the guest another one; to the host that is a reboot.
