@@ -227,10 +227,11 @@ class GuestTree:
 
     # ---- files
     def open(self, caller: Caller, entry: GuestEntry, flags: int) -> VfsFile:
-        node = entry.check()
-        if not isinstance(node, File):
-            raise KernelError(errno.EISDIR, entry.path)
-        return self.vfs.open_node(caller, node, entry.path, flags)
+        with self.kernel.lock:  # or a reboot may take the node's kernel away meanwhile
+            node = entry.check()
+            if not isinstance(node, File):
+                raise KernelError(errno.EISDIR, entry.path)
+            return self.vfs.open_node(caller, node, entry.path, flags)
 
     def create(
         self, _caller: Caller, folder: GuestEntry, name: str, _flags: int, _mode: int
