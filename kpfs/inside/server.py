@@ -144,9 +144,10 @@ class ForkServer:
         client.sendall(GREETING)
         data, fds, _, _ = socket.recv_fds(client, 1, _MOST_FDS)
         while not data.endswith(b"\n") and len(data) < _LIMIT:
-            if not (piece := client.recv(65536)):
+            if not (piece := client.recv(65536, socket.MSG_PEEK)):
                 return
-            data += piece
+            # what is behind the line is for the session: what was typed, say
+            data += client.recv(piece.find(b"\n") + 1 or len(piece))
         client.settimeout(None)
         request = RunRequest.unpacked(json.loads(data))
         if len(fds) != FDS + len(request.further):
